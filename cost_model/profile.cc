@@ -111,6 +111,7 @@ ProfileRecord RecordOf(const KernelSignature& signature) {
                                Pattern(signature.inputs), "->", Pattern(signature.outputs));
   record.variant = absl::StrCat(ToString(signature.attrs), FusionText(signature));
   record.work = WorkOf(signature);
+  if (!signature.deterministic) absl::StrAppend(&record.family, kNondeterministic);
   if (record.compute_type != Precision::kFloat32) {
     absl::StrAppend(&record.family, " precision=", RowOf(record.compute_type).name);
   }

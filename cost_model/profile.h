@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "cost_model/cost_model.h"
 #include "cost_model/machine.h"
@@ -72,6 +73,13 @@ struct ProfileRecord {
            a.program == b.program && a.repeats == b.repeats;
   }
 };
+
+// End of the family of kernels that are not deterministic, before their precision: what they cost is
+// no price of those that are.
+inline constexpr absl::string_view kNondeterministic = " nondeterministic";
+inline bool IsDeterministic(const ProfileRecord& record) {
+  return !absl::StrContains(record.family, kNondeterministic);
+}
 
 // Records of tasks, without samples: the measurer adds samples_ns and what follows it.
 ProfileRecord RecordOf(const KernelSignature& signature);

@@ -122,6 +122,8 @@ PartitionOptions Evaluator::partition_options() const {
     options.node_of_device.resize(devices);
     options.class_of_device.resize(devices);
     if (!options.precision_of_device.empty()) options.precision_of_device.resize(devices);
+    auto& nondeterministic = options.nondeterministic_of_device;
+    if (!nondeterministic.empty()) nondeterministic.resize(devices);
   }
   options.stop = options_.stop;
   options.algorithm = CheapestAlgorithm(model_, options.node_of_device);

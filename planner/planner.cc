@@ -162,6 +162,7 @@ absl::StatusOr<PlanOutcome> EvaluatePlan(const Evaluator& evaluator, const Plan&
   Plan there = plan;
   there.choices.precision = evaluator.options().choices.precision;
   there.choices.float32_classes = evaluator.options().choices.float32_classes;
+  there.choices.nondeterministic = evaluator.options().choices.nondeterministic;
   Evaluator::Options options = evaluator.options();
   options.choices = there.choices;
   if (plan.order || !plan.priority.empty()) {

@@ -143,10 +143,11 @@ absl::StatusOr<PlanOutcome> PlanOf(const Evaluator& evaluator, const Strategy& s
                                    const std::string& origin);
 
 // A given plan on the evaluator's machine, with its own choices and order, priced by what the
-// evaluator knows and in its precision: on the machine and with the profile that it was made with,
-// its prediction. Where its strategy has other tasks on this machine than on the plan's own, an
-// order for them is found. Errors: those of BuildPlannedStep and VerifyStep; InvalidArgument where
-// the machine has fewer devices; ResourceExhausted where the plan does not fit.
+// evaluator knows, in its precision and determinism: on the machine and with the profile that it
+// was made with, its prediction. Where its strategy has other tasks on this machine than on the
+// plan's own, an order for them is found. Errors: those of BuildPlannedStep and VerifyStep;
+// InvalidArgument where the machine has fewer devices; ResourceExhausted where the plan does not
+// fit.
 //
 // `graph_at`, which may be null, is wanted for plans of more devices that have no order: as long as
 // their strategies and collectives are those that a search by pods gives them, they are seen from the

@@ -103,13 +103,17 @@ set(PARTITA_HAVE_NCCL FALSE)
 if(PARTITA_NCCL)
   find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${PARTITA_WHEELS} PATH_SUFFIXES include)
   mark_as_advanced(NCCL_INCLUDE_DIR)
-  if(CUDAToolkit_FOUND AND NCCL_INCLUDE_DIR)  # its header includes those of CUDA
+  set(splits)
+  if(NCCL_INCLUDE_DIR)  # declared since 2.18; the library that is opened may be older
+    file(STRINGS "${NCCL_INCLUDE_DIR}/nccl.h" splits REGEX "ncclCommSplit" LIMIT_COUNT 1)
+  endif()
+  if(CUDAToolkit_FOUND AND splits)  # its header includes those of CUDA
     set(PARTITA_HAVE_NCCL TRUE)
     add_library(NCCL::headers INTERFACE IMPORTED)
     target_include_directories(NCCL::headers INTERFACE ${NCCL_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
   endif()
 endif()
-partita_summary("NCCL" PARTITA_NCCL "${PARTITA_HAVE_NCCL}" "${NCCL_INCLUDE_DIR}/nccl.h" "no nccl communicator")
+partita_summary("NCCL" PARTITA_NCCL "${PARTITA_HAVE_NCCL}" "${NCCL_INCLUDE_DIR}/nccl.h" "no nccl communicator, which wants nccl.h of 2.18")
 
 set(PARTITA_HAVE_CBC FALSE)
 if(PARTITA_CBC)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
@@ -57,6 +58,13 @@ bool IsSample(const std::vector<int32_t>& digit, const std::vector<int32_t>& deg
   return true;
 }
 
+void MarkCopies(std::vector<Part>& parts) {
+  absl::flat_hash_map<int32_t, int32_t> counts;  // by term
+  for (const Part& part : parts) ++counts[part.term];
+  if (counts.size() == parts.size()) return;
+  for (Part& part : parts) part.is_copy = counts[part.term] > 1;
+}
+
 absl::StatusOr<std::vector<Part>> SomePartsOf(const Graph& graph, const Operator& op,
                                               const ParallelConfig& config, bool are_all) {
   const ShardingRule& rule = graph.rule(op.id);
@@ -94,6 +102,9 @@ absl::StatusOr<std::vector<Part>> SomePartsOf(const Graph& graph, const Operator
     if (!HasResult(*view)) continue;
     parts.push_back({static_cast<int32_t>(p), config.devices[p], term, *std::move(view)});
   }
+  int64_t terms = 1;
+  for (int32_t degree : degrees) terms *= degree;
+  if (static_cast<int64_t>(config.devices.size()) > terms) MarkCopies(parts);
   return parts;
 }
 

@@ -17,7 +17,8 @@ struct Part {
   DeviceId device;
   // The block along every loop of the operator itself: parts with equal terms compute equal values.
   int32_t term = 0;
-  PartView view;  // view by the operator's own rule (a gradient's is derived)
+  PartView view;         // view by the operator's own rule (a gradient's is derived)
+  bool is_copy = false;  // another device has a part of that term
 };
 
 // The parts that compute something, in index order. Parts with one term on one device are one part;

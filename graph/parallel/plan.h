@@ -39,6 +39,9 @@ struct PartitionChoices {
   // whose backend does not have it stay with float32.
   Precision precision = Precision::kFloat32;
   std::vector<std::string> float32_classes = {};
+  // Whether the prediction is of GPUs whose bits may differ from run to run (see
+  // KernelSignature::deterministic); a run is deterministic unless it is asked not to be.
+  bool nondeterministic = false;
   friend bool operator==(const PartitionChoices&, const PartitionChoices&) = default;
 };
 

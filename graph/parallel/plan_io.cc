@@ -392,7 +392,8 @@ absl::StatusOr<Plan> PlanFromProto(const proto::Plan& message, const Graph& grap
   plan.choices = {.collectives = !message.partition().point_to_point(),
                   .direct_bytes = message.partition().direct_bytes(),
                   .fuse = !message.partition().no_fusion(),
-                  .native_formats = message.partition().native_formats()};
+                  .native_formats = message.partition().native_formats(),
+                  .nondeterministic = message.partition().nondeterministic()};
   ASSIGN_OR_RETURN(plan.order, OrderFrom(message));
   plan.priority = message.priority();
   if (message.has_prediction()) plan.prediction = PredictionFrom(message.prediction());
@@ -432,6 +433,7 @@ proto::Plan PlanToProto(const Plan& plan, const Graph& graph) {
   choices.set_direct_bytes(plan.choices.direct_bytes);
   choices.set_no_fusion(!plan.choices.fuse);
   choices.set_native_formats(plan.choices.native_formats);
+  choices.set_nondeterministic(plan.choices.nondeterministic);
   for (const std::string& name : plan.choices.float32_classes) choices.add_float32_classes(name);
   *message.mutable_topology() = TopologyToProto(plan.topology);
   message.set_priority(plan.priority);

@@ -196,8 +196,13 @@ KernelSignature PartKernels::Of(const Part& part) const {
   for (size_t k = 0; k < op_.outputs.size(); ++k) {
     signature.outputs.push_back(PieceOf(op_.outputs[k], part.view.results[k]));
   }
-  if (options_.precision_of_device.empty()) return signature;
-  return InPrecision(std::move(signature), options_.precision_of_device[part.device.index()]);
+  const size_t device = part.device.index();
+  if (!options_.precision_of_device.empty()) {
+    signature = InPrecision(std::move(signature), options_.precision_of_device[device]);
+  }
+  const auto& nondeterministic = options_.nondeterministic_of_device;
+  if (part.is_copy || nondeterministic.empty() || !nondeterministic[device]) return signature;
+  return WithDeterminism(std::move(signature), false);
 }
 
 KernelTensor PartKernels::PieceOf(TensorId tensor, const TensorView& view) const {

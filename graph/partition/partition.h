@@ -40,6 +40,10 @@ struct PartitionOptions {
   static constexpr int32_t kDenseOnly = -1;
   // Precision in which each device computes products; empty: float32.
   std::vector<Precision> precision_of_device;
+  // Whether bits of products on each device may differ from run to run (see
+  // KernelSignature::deterministic); empty: none may. Parts that several devices compute alike stay
+  // deterministic, so that copies of a tensor are equal bit for bit.
+  std::vector<bool> nondeterministic_of_device;
   // Element type in which each operator reads and writes tensors of floating-point numbers, indexed
   // by OpId; updates take the tensors' own. Empty: the tensors' own. Where it is another than the
   // tensor's, which is the type in which it travels and persists, it is converted (kReorder).

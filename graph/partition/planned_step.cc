@@ -50,7 +50,11 @@ PartitionOptions PartitionOptionsOf(const DeviceTopology& topology,
     // Of the backends only the cores' have a native format.
     options.class_of_device.push_back(
         device.kind == DeviceKind::kCpu ? it->second : PartitionOptions::kDenseOnly);
-    // And of the backends only the GPUs' have other precisions.
+    // And of the backends only the GPUs' have other precisions and kernels that are not
+    // deterministic.
+    if (choices.nondeterministic) {
+      options.nondeterministic_of_device.push_back(device.kind == DeviceKind::kGpu);
+    }
     if (choices.precision == Precision::kFloat32) continue;
     const auto& others = choices.float32_classes;
     const bool has = device.kind == DeviceKind::kGpu &&
@@ -61,11 +65,16 @@ PartitionOptions PartitionOptionsOf(const DeviceTopology& topology,
 }
 
 absl::StatusOr<PlannedStep> BuildPlannedStep(const Graph& graph, const Plan& plan,
-                                             std::span<const Precision> precision_of_device) {
+                                             std::span<const Precision> precision_of_device,
+                                             std::optional<bool> nondeterministic) {
   PlannedStep step;
   PartitionOptions options = PartitionOptionsOf(plan.topology, plan.choices);
   if (!precision_of_device.empty()) {
     options.precision_of_device.assign(precision_of_device.begin(), precision_of_device.end());
+  }
+  if (nondeterministic.has_value()) {
+    options.nondeterministic_of_device.assign(static_cast<size_t>(options.devices),
+                                              *nondeterministic);
   }
   ASSIGN_OR_RETURN(step.tasks, Partition(graph, plan.strategy, options));
   if (plan.order) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,8 +30,10 @@ struct PlannedStep {
 // runs in the canonical order. InvalidArgument if the strategy does not fit, or if the plan's order
 // is none of its task graph (other number of tasks, a task before one that it depends on).
 // `precision_of_device`: as PartitionOptions has it, where devices are not of the kinds that the
-// plan names; empty: by the plan.
+// plan names; empty: by the plan. `nondeterministic`: whether bits of products may differ from run
+// to run, on all devices that have kernels for it; absent: by the plan.
 absl::StatusOr<PlannedStep> BuildPlannedStep(const Graph& graph, const Plan& plan,
-                                             std::span<const Precision> precision_of_device = {});
+                                             std::span<const Precision> precision_of_device = {},
+                                             std::optional<bool> nondeterministic = {});
 
 }  // namespace partita

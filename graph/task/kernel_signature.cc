@@ -66,6 +66,7 @@ std::string ToString(const KernelSignature& signature) {
   absl::StrAppend(&text, attrs.substr(NameOf(signature.attrs).size()), " ",
                   TensorsText(signature.inputs), "->", TensorsText(signature.outputs));
   absl::StrAppend(&text, FusionText(signature));
+  if (!signature.deterministic) absl::StrAppend(&text, " nondeterministic");
   if (signature.compute_type != Precision::kFloat32) {
     absl::StrAppend(&text, " precision=", RowOf(signature.compute_type).name);
   }
@@ -75,6 +76,11 @@ std::string ToString(const KernelSignature& signature) {
 KernelSignature InPrecision(KernelSignature signature, Precision precision) {
   const bool differs = precision != Precision::kFloat32 && WorkOf(signature).multiply_adds > 0;
   signature.compute_type = differs ? precision : Precision::kFloat32;
+  return signature;
+}
+
+KernelSignature WithDeterminism(KernelSignature signature, bool deterministic) {
+  signature.deterministic = deterministic || WorkOf(signature).multiply_adds == 0;
   return signature;
 }
 
@@ -111,7 +117,8 @@ std::vector<KernelStage> StagesOf(const KernelSignature& signature) {
     for (TensorPlace place : stage.wiring.outputs) {
       stage.kernel.outputs.push_back(TensorAt(signature, place));
     }
-    stage.kernel = InPrecision(std::move(stage.kernel), signature.compute_type);
+    stage.kernel = WithDeterminism(InPrecision(std::move(stage.kernel), signature.compute_type),
+                                   signature.deterministic);
   }
   return stages;
 }
@@ -143,6 +150,7 @@ KernelSignature Fused(KernelSignature kernel, const KernelSignature& next,
   }
   kernel.fusion.rest.push_back(std::move(added));
   if (kernel.compute_type == Precision::kFloat32) kernel.compute_type = next.compute_type;
+  kernel.deterministic = kernel.deterministic && next.deterministic;
   return kernel;
 }
 

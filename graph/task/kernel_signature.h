@@ -88,6 +88,9 @@ struct KernelSignature {
   Fusion fusion = {};
   // Backends without it compute in float32, which is more exact.
   Precision compute_type = Precision::kFloat32;
+  // False: its bits may differ from run to run, by the order in which products are summed. Backends
+  // without such kernels that are faster, as those of cores, compute it as if it were true.
+  bool deterministic = true;
 
   bool is_fused() const { return !fusion.rest.empty(); }
   friend bool operator==(const KernelSignature&, const KernelSignature&) = default;
@@ -98,7 +101,7 @@ struct KernelSignature {
       h = H::combine(HashAttrs(std::move(h), other.attrs), other.pass, other.wiring);
     }
     return H::combine(std::move(h), a.pass, a.inputs, a.outputs, a.fusion.rest.size(),
-                      a.fusion.first, a.fusion.inner, a.compute_type);
+                      a.fusion.first, a.fusion.inner, a.compute_type, a.deterministic);
   }
 
  private:
@@ -119,6 +122,8 @@ struct KernelStage {
 };
 // The kernel with this compute type; the same kernel if it has no products.
 KernelSignature InPrecision(KernelSignature signature, Precision precision);
+// The kernel with that in KernelSignature::deterministic; the same kernel if it has no products.
+KernelSignature WithDeterminism(KernelSignature signature, bool deterministic);
 
 // Stages of a kernel in the order in which they run; one, of all its tensors, where nothing is
 // fused.
@@ -143,7 +148,8 @@ bool EndsInUpdate(const KernelSignature& signature);
 std::vector<InPlacePair> InPlace(const KernelSignature& signature);
 
 // Canonical text, e.g. "matmul.d1 transposed=true (f32[32,9216],f32[32,4096])->(f32[4096,9216])":
-// the key of profile databases. Of another compute type than float32 it ends in " precision=NAME".
+// the key of profile databases. Of another compute type than float32 it ends in " precision=NAME",
+// before which stands " nondeterministic" where it is that.
 std::string ToString(const KernelSignature& signature);
 // The part of it that says what follows the first operator; empty where nothing is fused.
 std::string FusionText(const KernelSignature& signature);

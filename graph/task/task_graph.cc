@@ -193,10 +193,11 @@ TaskId TaskGraphBuilder::AddTask(TaskKey key, TaskBody body, std::vector<TaskId>
 
 uint64_t TaskGraph::fingerprint() const {
   Fingerprint f;
-  // Tasks and buffers are the same in every precision.
+  // Tasks and buffers are the same in every precision, and deterministic or not.
   absl::flat_hash_set<std::string> kernels;
   for (const KernelSignature& signature : signatures_) {
-    const std::string text = ToString(InPrecision(signature, Precision::kFloat32));
+    const std::string text =
+        ToString(WithDeterminism(InPrecision(signature, Precision::kFloat32), true));
     if (kernels.insert(text).second) f.Add(text);
   }
   for (const Buffer& b : buffers_) {

@@ -48,13 +48,23 @@ LeastPrices::Price LeastPrices::OfFormats(const KernelSignature& dense) const {
 LeastPrices::Price LeastPrices::OfDevices(const KernelSignature& signature) const {
   Price least;
   const auto& precisions = subject_.options.precision_of_device;
+  const auto& nondeterministic = subject_.options.nondeterministic_of_device;
+  const auto lower = [&](const KernelSignature& own, DeviceId device) {
+    const auto cost = subject_.model.KernelCost(own, device);
+    if (cost.has_value()) least.Lower(*cost);
+    return cost.has_value();
+  };
   for (DeviceId device : subject_.kinds) {
-    const auto cost =
-        precisions.empty()
-            ? subject_.model.KernelCost(signature, device)
-            : subject_.model.KernelCost(InPrecision(signature, precisions[device.index()]), device);
-    if (!cost.has_value()) return {.time = 0};
-    least.Lower(*cost);
+    if (precisions.empty() && nondeterministic.empty()) {
+      if (!lower(signature, device)) return {.time = 0};
+      continue;
+    }
+    KernelSignature own = WithDeterminism(signature, true);
+    if (!precisions.empty()) own = InPrecision(std::move(own), precisions[device.index()]);
+    if (!lower(own, device)) return {.time = 0};
+    // Copies of a part are deterministic, other parts are not.
+    const bool both = !nondeterministic.empty() && nondeterministic[device.index()];
+    if (both && !lower(WithDeterminism(std::move(own), false), device)) return {.time = 0};
   }
   return least;
 }

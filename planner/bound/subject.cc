@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -69,15 +70,19 @@ int DevicesAtOnce(const SimulatedResources& resources) {
   return alone + static_cast<int>(sets.size());
 }
 
-// Devices may compute in different precisions.
+// Devices may compute in different precisions, and deterministically or not.
 std::vector<DeviceId> KindsOf(const CostModel& model, const PartitionOptions& options) {
-  std::set<std::pair<DeviceId, Precision>> met;
+  std::set<std::tuple<DeviceId, Precision, bool>> met;
   std::vector<DeviceId> kinds;
   for (int d = 0; d < options.devices; ++d) {
     const auto& precisions = options.precision_of_device;
     const Precision precision =
         precisions.empty() ? Precision::kFloat32 : precisions[static_cast<size_t>(d)];
-    if (met.insert({model.FirstEqual(DeviceId(d)), precision}).second) kinds.push_back(DeviceId(d));
+    const auto& nondeterministic = options.nondeterministic_of_device;
+    const bool other = !nondeterministic.empty() && nondeterministic[static_cast<size_t>(d)];
+    if (met.insert({model.FirstEqual(DeviceId(d)), precision, other}).second) {
+      kinds.push_back(DeviceId(d));
+    }
   }
   return kinds;
 }

@@ -108,7 +108,8 @@ class Stream {
   // stream's cudaStream_t and its GPU current on the calling thread; what the library enqueues runs
   // in order with the rest. Host streams: calls on the stream's thread when the work before has
   // run, with the address of the stream; what the library does until it returns is the work. An
-  // error fails the stream; nothing is called once it has failed.
+  // error fails the stream; nothing is called once it has failed. While the stream is recorded, what
+  // the library enqueues is: the call is made once.
   virtual void EnqueueNative(std::function<absl::Status(void* native_stream)> call,
                              WorkTiming* timing) = 0;
 

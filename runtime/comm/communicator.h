@@ -51,8 +51,12 @@ class Communicator {
                        WorkTiming* timing) = 0;
 
   // Whether a step's work is nothing but what Enqueue gives to the streams of this process, the
-  // same in every step: then it can be recorded and run again. Behind Prepare.
+  // same in every step: then it can be recorded and run again. Behind Prepare. If EnqueueMeetsPeers,
+  // each device is recorded by itself, and all members of a task record it or none does.
   virtual bool EnqueuesTheSame() const { return false; }
+
+  // Prepares for recordings of what is enqueued from now on, which end before the communicator does.
+  virtual void KeepForRecordings() {}
 
   // The first asynchronous error, as of a peer that is gone, or OK. From any thread, any time:
   // streams do not learn of it.

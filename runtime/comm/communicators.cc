@@ -54,7 +54,9 @@ constexpr const char* kNoNccl = "";
 #else
 constexpr decltype(&MakeInproc) MakeNccl = nullptr;
 constexpr const char* kNoNccl =
-    "NCCL's header was not found when this program was built (nccl.h beside the CUDA toolkit)";
+    "NCCL's header was not found when this program was built (nccl.h of 2.18 or later, beside the "
+    "CUDA "
+    "toolkit)";
 #endif
 
 constexpr CommunicatorRow kCommunicators[] = {

@@ -19,7 +19,7 @@
 #include "runtime/executor/device_lanes.h"
 #include "runtime/executor/device_threads.h"
 #include "runtime/executor/host_memory_resource.h"
-#include "runtime/executor/step_replay.h"
+#include "runtime/executor/replayed_steps.h"
 #include "runtime/executor/step_watch.h"
 
 namespace partita {
@@ -69,7 +69,10 @@ class Executor::Impl {
       if (device == nullptr || device->HostAddressable() || batch_memory_ != nullptr) continue;
       batch_memory_ = std::make_unique<HostMemoryResource>(*device);
     }
-    PrepareReplay();
+    replay_ = std::make_unique<ReplayedSteps>(
+        ReplayedSteps::Setup{program_.tasks, options_.devices, devices_, lanes_, *communicator_,
+                             threads_.get(), options_.port},
+        options_.replay);
     for (DeviceLanes* lanes : Lanes()) {
       for (size_t k = 0; k < lanes->size(); ++k) turns_.push_back({lanes->PlaceOf(k), lanes, k});
     }
@@ -161,7 +164,7 @@ class Executor::Impl {
   void CheckFinite(bool on) { options_.check_finite = on; }
   void RecordTimeline(bool on) { options_.record_timeline = on; }
 
-  absl::Status CanReplay() const { return replay_ == nullptr ? can_replay_ : replay_->status(); }
+  absl::Status CanReplay() const { return replay_->status(); }
 
   absl::StatusOr<StepResult> Step(HostTensor input, HostTensor labels,
                                   const StepArguments& arguments) {
@@ -255,28 +258,6 @@ class Executor::Impl {
     return absl::OkStatus();
   }
 
-  void PrepareReplay() {
-    can_replay_ = options_.replay ? partita::CanReplay({.tasks = program_.tasks,
-                                                        .placed = options_.devices,
-                                                        .devices = devices_,
-                                                        .communicator = *communicator_})
-                                  : absl::UnimplementedError("it was not asked for");
-    if (!can_replay_.ok()) return;
-    replay_ = std::make_unique<StepReplay>([this] { return NewRecording(); });
-  }
-
-  std::unique_ptr<StreamRecording> NewRecording() const {
-    std::vector<Stream*> streams;
-    const Backend* backend = nullptr;
-    for (size_t d = 0; d < lanes_.size(); ++d) {
-      if (lanes_[d] == nullptr) continue;
-      backend = options_.devices[d].backend.get();
-      streams.push_back(&lanes_[d]->compute());
-      streams.push_back(&lanes_[d]->communication());
-    }
-    return backend->NewRecording(streams);
-  }
-
   int64_t replayed_steps() const { return replay_ == nullptr ? 0 : replay_->runs(); }
 
   // Calls what gives work to streams. What is thrown out of there ends the work that was given, as
@@ -293,19 +274,10 @@ class Executor::Impl {
     for (DeviceLanes* lanes : Lanes()) {
       if (!lanes->BeginStep(feed)) result.staged = false;
     }
-    RETURN_IF_ERROR(EnqueueInstructions(feed));
+    const bool piecewise = options_.check_finite || options_.record_timeline;
+    RETURN_IF_ERROR(replay_->Enqueue(feed, piecewise, [&] { EnqueueAll(feed); }));
     for (DeviceLanes* lanes : Lanes()) lanes->EndStep();
     return absl::OkStatus();
-  }
-
-  absl::Status EnqueueInstructions(const StepFeed& feed) {
-    if (replay_ == nullptr || options_.check_finite || options_.record_timeline) {
-      EnqueueAll(feed);
-      return absl::OkStatus();
-    }
-    batch_.clear();
-    for (DeviceLanes* lanes : Lanes()) batch_.push_back(lanes->BatchOf(feed));
-    return replay_->Enqueue(batch_, feed.arguments, [&] { EnqueueAll(feed); });
   }
 
   // Collective where there are other processes.
@@ -524,9 +496,8 @@ class Executor::Impl {
   std::vector<std::unique_ptr<BackendDevice>> devices_;
   std::vector<std::unique_ptr<DeviceLanes>> lanes_;
   std::unique_ptr<HostMemoryResource> batch_memory_;  // null: ordinary memory
-  absl::Status can_replay_;
-  std::unique_ptr<StepReplay> replay_;      // null: steps are enqueued piece by piece
-  std::unique_ptr<DeviceThreads> threads_;  // null: one thread enqueues for all
+  std::unique_ptr<DeviceThreads> threads_;            // null: one thread enqueues for all
+  std::unique_ptr<ReplayedSteps> replay_;
   struct Turn {
     size_t place;
     DeviceLanes* lanes;
@@ -534,8 +505,7 @@ class Executor::Impl {
   };
   std::vector<Turn> turns_;
   int64_t round_ = 0;
-  int64_t enqueued_ = 0;             // steps, piece by piece: some to be recorded
-  std::vector<BatchAddress> batch_;  // of the current step, by device of this process
+  int64_t enqueued_ = 0;  // steps, piece by piece: some to be recorded
   std::atomic<bool> in_step_{false};
   std::mutex mutex_;
   absl::Status first_error_;

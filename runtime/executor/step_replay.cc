@@ -16,6 +16,7 @@ absl::Status No(const Text&... why) {
 
 absl::Status CanReplay(const ReplayQuestion& question) {
   const Backend* backend = nullptr;
+  const bool apart = question.communicator.EnqueueMeetsPeers();
   for (size_t d = 0; d < question.devices.size(); ++d) {
     const BackendDevice* const device = question.devices[d].get();
     if (device == nullptr) continue;
@@ -24,7 +25,7 @@ absl::Status CanReplay(const ReplayQuestion& question) {
     if (backend != nullptr && backend != &own) return No("the devices are of several backends");
     backend = &own;
     for (const auto& other : question.devices) {
-      if (other != nullptr && !device->Reaches(*other)) {
+      if (other != nullptr && !apart && !device->Reaches(*other)) {
         return No("the devices do not reach each other's memory");
       }
     }
@@ -32,7 +33,7 @@ absl::Status CanReplay(const ReplayQuestion& question) {
   const auto& tasks = question.tasks.tasks();
   if (std::any_of(tasks.begin(), tasks.end(), IsCommunication) &&
       !question.communicator.EnqueuesTheSame()) {
-    return No("the devices communicate through the host or a library");
+    return No("the devices communicate through the host, or a library that cannot be recorded");
   }
   return absl::OkStatus();
 }
@@ -55,10 +56,14 @@ void StepReplay::Remember(std::span<const BatchAddress> batch) {
 bool StepReplay::Record(Recorded& recorded, const std::function<void()>& enqueue) {
   if (!status_.ok()) return false;
   auto recording = make_();
-  status_ = recording->Begin();
-  if (!status_.ok()) return false;
+  const absl::Status begun = recording->Begin();
+  status_ = agree_(begun);
+  if (!status_.ok()) {
+    if (begun.ok()) (void)recording->End();
+    return false;
+  }
   enqueue();
-  status_ = recording->End();
+  status_ = agree_(recording->End());
   if (!status_.ok()) return false;
   recorded.recording = std::move(recording);
   return true;

@@ -24,8 +24,9 @@ struct ReplayQuestion {
 
 // OK if the work of a step differs from the last one's in nothing but where the batch is and the
 // numbers of StepArguments, so that it can be recorded and run again. Unimplemented gives the
-// reason why not: the backend records nothing, devices that do not reach each other, communication
-// through the host or through a library.
+// reason why not: the backend records nothing, devices that do not reach each other and are not
+// recorded each by itself (Communicator::EnqueueMeetsPeers), communication through the host, or
+// through a library that cannot be recorded.
 absl::Status CanReplay(const ReplayQuestion& question);
 
 // Steps that are recorded and run again. Batches come from a few addresses in turn; there is a
@@ -33,7 +34,12 @@ absl::Status CanReplay(const ReplayQuestion& question);
 class StepReplay {
  public:
   using MakeRecording = std::function<std::unique_ptr<StreamRecording>()>;
-  explicit StepReplay(MakeRecording make) : make_(std::move(make)) {}
+  // The status of all that record together, from one's own: the same for all of them. Called before
+  // and after what is recorded.
+  using Agree = std::function<absl::Status(const absl::Status&)>;
+  explicit StepReplay(
+      MakeRecording make, Agree agree = [](const absl::Status& own) { return own; })
+      : make_(std::move(make)), agree_(std::move(agree)) {}
 
   // Enqueues a step whose batch is there, by device: `enqueue` gives it to the streams piece by
   // piece. The first step of an address is run so (libraries load what they need), the second is
@@ -60,6 +66,7 @@ class StepReplay {
   bool Record(Recorded& recorded, const std::function<void()>& enqueue);
 
   const MakeRecording make_;
+  const Agree agree_;
   std::vector<Recorded> recorded_;
   absl::Status status_;
   int64_t runs_ = 0;

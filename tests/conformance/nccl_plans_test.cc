@@ -19,6 +19,7 @@
 #include "runtime/serial/serial_trainer.h"
 #include "tests/conformance/executed_run.h"
 #include "tests/testing/failing_backend.h"
+#include "tests/testing/far_memory_backend.h"
 #include "tests/testing/model_writer.h"
 #include "tests/testing/random_graph.h"
 #include "tests/testing/random_strategy.h"
@@ -27,11 +28,19 @@
 namespace partita {
 namespace {
 
-ExecutorSetup NcclSetupOf(std::shared_ptr<const Backend> backend, int devices) {
-  return {.devices = VirtualDevices(std::move(backend), devices),
+ExecutorSetup NcclSetupOf(std::vector<PlacedDevice> devices) {
+  return {.devices = std::move(devices),
           .communicator = "nccl",
           .hang_seconds = 600,
           .nccl_library = PARTITA_NCCL_ON_HOST};
+}
+
+// GPUs of one process, or stand-ins of them: what each does is recorded by itself.
+std::vector<PlacedDevice> SeparateDevices(const std::shared_ptr<const Backend>& backend,
+                                          int devices) {
+  std::vector<PlacedDevice> placed;
+  for (int d = 0; d < devices; ++d) placed.push_back({backend, {.index = d}});
+  return placed;
 }
 
 // What plans contained, by kind of communication.
@@ -56,6 +65,7 @@ class Coverage {
       }
     }
   }
+  void AddReplayed(int64_t steps) { counts_["replayed steps"] += static_cast<int>(steps); }
   int plans() const { return plans_; }
   int Count(const std::string& what) const {
     const auto it = counts_.find(what);
@@ -72,10 +82,11 @@ class Coverage {
   std::map<std::string, int> counts_;
 };
 
-// Random plans on so many devices, compared with the serial model in the ring.
-void RunRandomPlans(int devices, uint64_t graphs, int plans, Coverage& coverage) {
-  constexpr int kSteps = 2;
-  const auto backend = ModelWriter::Get(MakeBackend("reference"));
+// Random plans on these devices, compared with the serial model in the ring.
+void RunRandomPlans(const std::vector<PlacedDevice>& placed, uint64_t graphs, int plans,
+                    Coverage& coverage) {
+  const int kSteps = placed[0].backend->NewRecording({}) == nullptr ? 2 : 4;
+  const int devices = static_cast<int>(placed.size());
   PlannerOrders orders;
   for (uint64_t seed = 0; seed < graphs; ++seed) {
     std::mt19937_64 random(9'000'000 + 1000 * static_cast<uint64_t>(devices) + seed);
@@ -90,10 +101,11 @@ void RunRandomPlans(int devices, uint64_t graphs, int plans, Coverage& coverage)
       EvaluatedStep step = ModelWriter::Get(orders.StepOf(graph, strategy, options, random));
       const std::vector<Bytes> wanted = BytesReceived(step.tasks);
       const auto run = ExecutedRun::Open(graph, {std::move(step.tasks), std::move(step.order)},
-                                         NcclSetupOf(backend, devices));
+                                         NcclSetupOf(placed));
       ASSERT_TRUE(run.ok()) << run.status();
       coverage.Add((*run)->program());
       ASSERT_EQ(serial.Compare(**run), absl::OkStatus());
+      coverage.AddReplayed((*run)->replayed_steps());
       for (size_t d = 0; d < wanted.size(); ++d) {
         EXPECT_EQ((*run)->BytesReceived()[d].value(), kSteps * wanted[d].value()) << d;
       }
@@ -103,7 +115,10 @@ void RunRandomPlans(int devices, uint64_t graphs, int plans, Coverage& coverage)
 
 TEST(NcclPlansTest, RandomPlansEqualTheSerialModelInTheRing) {
   Coverage coverage;
-  for (int devices : {2, 3, 4, 8}) RunRandomPlans(devices, 26, 2, coverage);
+  const auto backend = ModelWriter::Get(MakeBackend("reference"));
+  for (int devices : {2, 3, 4, 8}) {
+    RunRandomPlans(VirtualDevices(backend, devices), 26, 2, coverage);
+  }
   coverage.Print();
   EXPECT_GE(coverage.plans(), 200);
   for (const char* what : {"transfers", "all_reduce", "reduce_scatter", "all_gather", "all_to_all",
@@ -112,9 +127,24 @@ TEST(NcclPlansTest, RandomPlansEqualTheSerialModelInTheRing) {
   }
 }
 
+// Of two steps of a batch's address the first is enqueued, the second recorded and run.
+TEST(NcclPlansTest, RecordedStepsOfRandomPlansEqualTheSerialModelInTheRing) {
+  Coverage coverage;
+  const auto backend = RecordingBackend(ModelWriter::Get(MakeBackend("reference")));
+  for (int devices : {2, 3, 5}) {
+    RunRandomPlans(SeparateDevices(backend, devices), 20, 2, coverage);
+  }
+  coverage.Print();
+  EXPECT_GE(coverage.Count("replayed steps"), 2 * coverage.plans());
+}
+
 TEST(NcclPlansTest, LongRunOfManyMoreRandomPlans) {
   Coverage coverage;
-  for (int devices : {2, 3, 4, 5, 6, 7, 8}) RunRandomPlans(devices, 300, 3, coverage);
+  const auto backend = ModelWriter::Get(MakeBackend("reference"));
+  for (int devices : {2, 3, 4, 5, 6, 7, 8}) {
+    RunRandomPlans(VirtualDevices(backend, devices), 300, 3, coverage);
+    RunRandomPlans(SeparateDevices(RecordingBackend(backend), devices), 30, 3, coverage);
+  }
   coverage.Print();
 }
 
@@ -135,7 +165,7 @@ std::unique_ptr<Executor> OpenExpert(const Graph& graph, const std::string& expe
   EvaluatedStep step =
       ModelWriter::Get(Evaluator(graph, machine->topology, *model).EvaluateStep(strategy));
   return ModelWriter::Get(OpenExecutor(graph, {std::move(step.tasks), std::move(step.order)},
-                                       NcclSetupOf(std::move(backend), devices)));
+                                       NcclSetupOf(VirtualDevices(std::move(backend), devices))));
 }
 
 // Trains a model of the zoo for some steps by an expert's strategy and compares losses and weights

@@ -84,6 +84,21 @@ TEST(ProfileTest, KernelsOfOneFamilyDifferInSize) {
   EXPECT_NE(RecordOf(ConvForward(8)).family, RecordOf(native).family);
 }
 
+TEST(ProfileTest, KernelsThatAreNotDeterministicAreAFamilyOfTheirOwn) {
+  const KernelSignature conv = ConvForward(8);
+  for (const Precision precision : {Precision::kFloat32, Precision::kTf32}) {
+    const ProfileRecord steady = RecordOf(InPrecision(conv, precision));
+    const ProfileRecord changing = RecordOf(WithDeterminism(InPrecision(conv, precision), false));
+    EXPECT_NE(steady.signature, changing.signature);
+    EXPECT_NE(steady.family, changing.family);
+    EXPECT_TRUE(IsDeterministic(steady));
+    EXPECT_FALSE(IsDeterministic(changing));
+    EXPECT_EQ(changing.compute_type, precision);
+  }
+  // Without products there is one kind.
+  EXPECT_EQ(WithDeterminism(ReluForward(8), false), ReluForward(8));
+}
+
 TEST(ProfileTest, FingerprintNamesWhatMatters) {
   const Machine machine = FindMachine("local", 2, true).value();
   const DeviceFingerprint two = FingerprintOf(machine, DeviceId(1), "cpu-2.6.3");

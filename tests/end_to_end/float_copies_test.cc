@@ -12,6 +12,7 @@
 #include "runtime/executor/executor_setup.h"
 #include "runtime/train/training_state.h"
 #include "tests/testing/model_writer.h"
+#include "tests/testing/noisy_backend.h"
 #include "tests/testing/random_graph.h"
 #include "tests/testing/random_strategy.h"
 
@@ -37,13 +38,21 @@ struct Coverage {
   StrategyCoverage strategies;
 };
 
-absl::Status Train(std::shared_ptr<const Backend> backend, bool native, std::mt19937_64& random,
+// How kernels are chosen.
+struct Kernels {
+  bool native = false;            // native formats
+  bool nondeterministic = false;  // where they may be
+};
+
+absl::Status Train(std::shared_ptr<const Backend> backend, Kernels kernels, std::mt19937_64& random,
                    Coverage& coverage) {
   const Graph graph = RandomTrainingGraph(random);
   PartitionOptions options = RandomPartitionOptions(random);
   options.devices = 2 + static_cast<int>(random() % 6);
   options.node_of_device.clear();
-  options.native_formats = native;
+  options.native_formats = kernels.native;
+  options.nondeterministic_of_device.assign(static_cast<size_t>(options.devices),
+                                            kernels.nondeterministic);
   const Strategy strategy = RandomStrategy(graph, options.devices, random);
   coverage.strategies.Add(graph, strategy, options.devices);
   const auto executor = ModelWriter::Get(
@@ -71,16 +80,17 @@ absl::Status Train(std::shared_ptr<const Backend> backend, bool native, std::mt1
   return absl::OkStatus();
 }
 
-class FloatCopiesTest : public ::testing::TestWithParam<const char*> {};
+class BackendCopiesTest : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(FloatCopiesTest, RandomPlansKeepCopiesEqualBitForBit) {
+TEST_P(BackendCopiesTest, RandomPlansKeepCopiesEqualBitForBit) {
   const auto backend = MakeBackend(GetParam());
   if (absl::IsUnavailable(backend.status())) GTEST_SKIP() << backend.status();
   ASSERT_TRUE(backend.ok()) << backend.status();
   Coverage coverage;
   for (int pair = 0; pair < kCopiesPairs; ++pair) {
     std::mt19937_64 random(static_cast<uint64_t>(pair));
-    EXPECT_EQ(Train(*backend, GetParam() == std::string("cpu"), random, coverage), absl::OkStatus())
+    EXPECT_EQ(Train(*backend, {.native = GetParam() == std::string("cpu")}, random, coverage),
+              absl::OkStatus())
         << "seed " << pair;
   }
   std::printf("%s: %d pairs, %d with copies, %d with a finite loss, %.0f %% with replicas\n",
@@ -91,13 +101,42 @@ TEST_P(FloatCopiesTest, RandomPlansKeepCopiesEqualBitForBit) {
   EXPECT_GE(coverage.strategies.Share("replica"), 0.3);
 }
 
+// What several devices compute alike stays deterministic; what one computes may differ, since the
+// others get it from that one.
+TEST(FloatCopiesTest, KernelsThatAreNotDeterministicKeepCopiesEqualBitForBit) {
+  Coverage coverage;
+  for (int pair = 0; pair < kCopiesPairs; ++pair) {
+    std::mt19937_64 random(static_cast<uint64_t>(pair));
+    EXPECT_EQ(Train(NoisyBackend(false), {.nondeterministic = true}, random, coverage),
+              absl::OkStatus())
+        << "seed " << pair;
+  }
+  EXPECT_GE(coverage.pairs_with_copies, kCopiesPairs / 2);
+  EXPECT_GE(coverage.strategies.Share("replica"), 0.3);
+}
+
+// As if every product might differ: then copies do, and are found.
+TEST(FloatCopiesTest, CopiesThatAreComputedApartByKernelsThatAreNotDeterministicAreFound) {
+  Coverage coverage;
+  int found = 0;
+  for (int pair = 0; pair < kCopiesPairs; ++pair) {
+    std::mt19937_64 random(static_cast<uint64_t>(pair));
+    const absl::Status status = Train(NoisyBackend(true), {}, random, coverage);
+    if (status.ok()) continue;
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+    ++found;
+  }
+  std::printf("%d of %d pairs\n", found, kCopiesPairs);
+  EXPECT_GE(found, 3);
+}
+
 std::vector<const char*> BackendNames() {
   std::vector<const char*> names;
   for (const BackendRow& row : Backends()) names.push_back(row.name);
   return names;
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, FloatCopiesTest, ::testing::ValuesIn(BackendNames()),
+INSTANTIATE_TEST_SUITE_P(Backends, BackendCopiesTest, ::testing::ValuesIn(BackendNames()),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -13,27 +13,33 @@
 namespace partita {
 namespace {
 
-// No address of a process has this bit: to use one that does is a fault.
-constexpr uintptr_t kFar = uintptr_t{1} << 62;
+// Addresses of devices: the process's own, or with a bit that no address of a process has: to use
+// one that does is a fault.
+class Addresses {
+ public:
+  explicit Addresses(bool are_far) : bit_(are_far ? uintptr_t{1} << 62 : 0) {}
+  bool IsFar(const void* address) const {
+    return (reinterpret_cast<uintptr_t>(address) & bit_) != 0;
+  }
+  void* Far(void* address) const {
+    if (address == nullptr) return nullptr;
+    return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(address) | bit_);
+  }
+  template <class T>
+  T* Near(T* address) const {
+    if (address == nullptr) return nullptr;
+    CHECK(bit_ == 0 || IsFar(address)) << "an address that is not the device's";
+    return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(address) & ~bit_);
+  }
 
-bool IsFar(const void* address) { return (reinterpret_cast<uintptr_t>(address) & kFar) != 0; }
-
-void* Far(void* address) {
-  if (address == nullptr) return nullptr;
-  return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(address) | kFar);
-}
-
-template <class T>
-T* Near(T* address) {
-  if (address == nullptr) return nullptr;
-  CHECK(IsFar(address)) << "an address that is not the device's";
-  return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(address) & ~kFar);
-}
+ private:
+  uintptr_t bit_;
+};
 
 class FarMemory : public DeviceMemory {
  public:
-  explicit FarMemory(std::unique_ptr<DeviceMemory> inner)
-      : DeviceMemory(Far(inner->data()), inner->bytes()), inner_(std::move(inner)) {}
+  FarMemory(std::unique_ptr<DeviceMemory> inner, Addresses addresses)
+      : DeviceMemory(addresses.Far(inner->data()), inner->bytes()), inner_(std::move(inner)) {}
 
  private:
   std::unique_ptr<DeviceMemory> inner_;
@@ -105,29 +111,39 @@ class FarEvent : public Event {
   const int island_;
 };
 
+// Place of a device.
+struct Island {
+  int number = 0;
+  Addresses addresses;
+  std::shared_ptr<HostRanges> ranges;
+};
+
 class FarStream : public Stream {
  public:
-  FarStream(std::unique_ptr<Stream> inner, BackendDevice& device, int island,
-            std::shared_ptr<const HostRanges> ranges)
-      : inner_(std::move(inner)), device_(device), island_(island), ranges_(std::move(ranges)) {}
+  FarStream(std::unique_ptr<Stream> inner, BackendDevice& device, const Island& island)
+      : inner_(std::move(inner)),
+        device_(device),
+        island_(island.number),
+        addresses_(island.addresses),
+        ranges_(island.ranges) {}
 
   void Launch(const Kernel& kernel, const KernelArguments& arguments, void* scratch,
               WorkTiming* timing) override {
     if (graph_ != nullptr) {
-      return AddToGraph([this, &kernel, near = NearLaunch(arguments), scratch = Near(scratch)](
-                            const StepArguments& step, int64_t) {
+      return AddToGraph([this, &kernel, near = NearLaunch(arguments),
+                         scratch = addresses_.Near(scratch)](const StepArguments& step, int64_t) {
         near->arguments.step = step;
         inner_->Launch(kernel, near->arguments, scratch, nullptr);
       });
     }
     launches_.push_back(NearLaunch(arguments));
-    inner_->Launch(kernel, launches_.back()->arguments, Near(scratch), timing);
+    inner_->Launch(kernel, launches_.back()->arguments, addresses_.Near(scratch), timing);
   }
   void RunMoves(std::span<const MoveArguments> moves, WorkTiming* timing) override {
     auto near = std::make_shared<std::vector<MoveArguments>>(moves.begin(), moves.end());
     for (MoveArguments& move : *near) {
-      move.from = Near(move.from);
-      move.to = Near(move.to);
+      move.from = addresses_.Near(move.from);
+      move.to = addresses_.Near(move.to);
     }
     if (graph_ != nullptr) {
       return AddToGraph(
@@ -137,25 +153,25 @@ class FarStream : public Stream {
     inner_->RunMoves(*near, timing);
   }
   void CopyFromHost(const MoveArguments& move, WorkTiming* timing) override {
-    CHECK(!IsFar(move.from)) << "not host memory";
+    CHECK(!addresses_.IsFar(move.from)) << "not host memory";
     MoveArguments near = move;
-    near.to = Near(move.to);
+    near.to = addresses_.Near(move.to);
     if (graph_ == nullptr) return inner_->CopyFromHost(near, timing);
     if (!ranges_->Contain(move.from)) return Refuse("a copy from host memory that is not pinned");
     AddToGraph(
         [this, near](const StepArguments&, int64_t) { inner_->CopyFromHost(near, nullptr); });
   }
   void CopyToHost(const MoveArguments& move, WorkTiming* timing) override {
-    CHECK(!IsFar(move.to)) << "not host memory";
+    CHECK(!addresses_.IsFar(move.to)) << "not host memory";
     if (graph_ != nullptr) return Refuse("a copy to the host");
     MoveArguments near = move;
-    near.from = Near(move.from);
+    near.from = addresses_.Near(move.from);
     inner_->CopyToHost(near, timing);
   }
   void CheckFinite(DType dtype, const void* data, int64_t count,
                    std::function<absl::Status()> error) override {
     if (graph_ != nullptr) return Refuse("a check of finite values");
-    inner_->CheckFinite(dtype, Near(data), count, std::move(error));
+    inner_->CheckFinite(dtype, addresses_.Near(data), count, std::move(error));
   }
   void Stamp(int64_t* ns) override {
     if (graph_ != nullptr) return Refuse("a time");
@@ -195,8 +211,11 @@ class FarStream : public Stream {
     inner_->HostCall(std::move(call), timing);
   }
   void EnqueueNative(std::function<absl::Status(void*)> call, WorkTiming* timing) override {
-    if (graph_ != nullptr) return Refuse("a call of a library");
-    inner_->EnqueueNative(std::move(call), timing);
+    if (graph_ == nullptr) return inner_->EnqueueNative(std::move(call), timing);
+    // A library for GPUs would put what the graph is to do onto the stream; one for host memory does
+    // it when it is called.
+    AddToGraph(
+        [this, call](const StepArguments&, int64_t) { inner_->EnqueueNative(call, nullptr); });
   }
   absl::Status Synchronize() override {
     const absl::Status status = inner_->Synchronize();
@@ -218,13 +237,13 @@ class FarStream : public Stream {
     KernelArguments arguments;
     std::vector<TensorArgument> inputs, outputs;
   };
-  static std::shared_ptr<NearArguments> NearLaunch(const KernelArguments& arguments) {
+  std::shared_ptr<NearArguments> NearLaunch(const KernelArguments& arguments) const {
     auto near = std::make_shared<NearArguments>();
     near->arguments = arguments;
     near->inputs.assign(arguments.inputs.begin(), arguments.inputs.end());
     near->outputs.assign(arguments.outputs.begin(), arguments.outputs.end());
     for (auto* list : {&near->inputs, &near->outputs}) {
-      for (TensorArgument& argument : *list) argument.data = Near(argument.data);
+      for (TensorArgument& argument : *list) argument.data = addresses_.Near(argument.data);
     }
     near->arguments.inputs = near->inputs;
     near->arguments.outputs = near->outputs;
@@ -242,6 +261,7 @@ class FarStream : public Stream {
   std::unique_ptr<Stream> inner_;
   BackendDevice& device_;
   const int island_;
+  const Addresses addresses_;
   const std::shared_ptr<const HostRanges> ranges_;
   FarGraph* graph_ = nullptr;  // while work is recorded
   // What the inner stream may still have to run.
@@ -293,29 +313,29 @@ class FarRecording : public StreamRecording {
 
 class FarDevice : public BackendDevice {
  public:
-  FarDevice(std::unique_ptr<BackendDevice> inner, int island, std::shared_ptr<HostRanges> ranges)
-      : inner_(std::move(inner)), island_(island), ranges_(std::move(ranges)) {}
+  FarDevice(std::unique_ptr<BackendDevice> inner, Island island)
+      : inner_(std::move(inner)), island_(std::move(island)) {}
 
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(int64_t bytes) override {
     ASSIGN_OR_RETURN(auto memory, inner_->Allocate(bytes));
-    return std::make_unique<FarMemory>(std::move(memory));
+    return std::make_unique<FarMemory>(std::move(memory), island_.addresses);
   }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateHost(int64_t bytes) override {
     ASSIGN_OR_RETURN(auto memory, inner_->Allocate(bytes));
-    return std::make_unique<HostMemoryOfDevice>(std::move(memory), ranges_);
+    return std::make_unique<HostMemoryOfDevice>(std::move(memory), island_.ranges);
   }
   bool HostAddressable() const override { return false; }
   bool Reaches(const BackendDevice& other) const override {
     const auto* far = dynamic_cast<const FarDevice*>(&other);
-    return far != nullptr && far->island_ == island_;
+    return far != nullptr && far->island_.number == island_.number;
   }
   absl::StatusOr<std::unique_ptr<Stream>> NewStream(const std::string& name,
                                                     StreamUse use) override {
     ASSIGN_OR_RETURN(auto stream, inner_->NewStream(name, use));
-    return std::make_unique<FarStream>(std::move(stream), *inner_, island_, ranges_);
+    return std::make_unique<FarStream>(std::move(stream), *inner_, island_);
   }
   std::unique_ptr<Event> NewEvent() override {
-    return std::make_unique<FarEvent>(inner_->NewEvent(), island_);
+    return std::make_unique<FarEvent>(inner_->NewEvent(), island_.number);
   }
   absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelSignature& signature) override {
     return inner_->Prepare(signature);
@@ -328,19 +348,19 @@ class FarDevice : public BackendDevice {
 
  private:
   std::unique_ptr<BackendDevice> inner_;
-  const int island_;
-  const std::shared_ptr<HostRanges> ranges_;
+  const Island island_;
 };
 
 class FarBackend : public Backend {
  public:
-  explicit FarBackend(std::shared_ptr<const Backend> inner) : inner_(std::move(inner)) {}
-  std::string name() const override { return inner_->name() + " in far memory"; }
+  FarBackend(std::shared_ptr<const Backend> inner, std::string name, bool is_far)
+      : inner_(std::move(inner)), name_(std::move(name)), addresses_(is_far) {}
+  std::string name() const override { return name_; }
   absl::Status Available() const override { return inner_->Available(); }
   bool RunsOnHost() const override { return false; }
   absl::StatusOr<std::unique_ptr<BackendDevice>> Open(const DeviceSpec& spec) const override {
     ASSIGN_OR_RETURN(auto device, inner_->Open(spec));
-    return std::make_unique<FarDevice>(std::move(device), spec.index, ranges_);
+    return std::make_unique<FarDevice>(std::move(device), Island{spec.index, addresses_, ranges_});
   }
   std::unique_ptr<StreamRecording> NewRecording(std::span<Stream* const> streams) const override {
     return std::make_unique<FarRecording>(streams);
@@ -348,13 +368,21 @@ class FarBackend : public Backend {
 
  private:
   std::shared_ptr<const Backend> inner_;
+  const std::string name_;
+  const Addresses addresses_;
   const std::shared_ptr<HostRanges> ranges_ = std::make_shared<HostRanges>();
 };
 
 }  // namespace
 
 std::shared_ptr<const Backend> FarMemoryBackend(std::shared_ptr<const Backend> inner) {
-  return std::make_shared<FarBackend>(std::move(inner));
+  std::string name = inner->name() + " in far memory";
+  return std::make_shared<FarBackend>(std::move(inner), std::move(name), true);
+}
+
+std::shared_ptr<const Backend> RecordingBackend(std::shared_ptr<const Backend> inner) {
+  std::string name = inner->name() + " that records";
+  return std::make_shared<FarBackend>(std::move(inner), std::move(name), false);
 }
 
 }  // namespace partita

@@ -13,4 +13,8 @@ namespace partita {
 // recorded and run again under the rules of CUDA graphs.
 std::shared_ptr<const Backend> FarMemoryBackend(std::shared_ptr<const Backend> inner);
 
+// The same, but that libraries in this process may read its addresses: devices that nccl's test
+// library connects.
+std::shared_ptr<const Backend> RecordingBackend(std::shared_ptr<const Backend> inner);
+
 }  // namespace partita

@@ -230,6 +230,7 @@ class CompareRun {
     InterleavedMeasurement measurement(model_.graph, std::move(plans),
                                        {.backends = flags_.machine.backends,
                                         .precision = priced_.precision,
+                                        .nondeterministic = priced_.nondeterministic,
                                         .profile = flags_.machine.profile,
                                         .on_step = show},
                                        &g_interrupted);
@@ -412,6 +413,7 @@ class CompareRun {
                    {"machine", priced_.machine->name},
                    {"devices", priced_.machine->topology.size()},
                    {"precision", RowOf(priced_.precision).name},
+                   {"nondeterministic", priced_.nondeterministic},
                    {"verified", flags_.verify ? (flags_.quick ? "quick" : "full") : "no"},
                    {"interrupted", g_interrupted.load()},
                    {"strategies", list}};

@@ -210,6 +210,7 @@ void Describe(const PlanFlags& flags, const MeasuredSearch& search, const Traini
                  {"machine", priced.machine->name},
                  {"devices", priced.machine->topology.size()},
                  {"precision", RowOf(outcome.plan.choices.precision).name},
+                 {"nondeterministic", outcome.plan.choices.nondeterministic},
                  {"predicted_ms", predicted},
                  {"predicted_ns", e.time.value()},
                  {"baseline_ms", outcome.baseline.has_value() ? Json(baseline) : Json(nullptr)},

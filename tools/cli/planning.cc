@@ -114,7 +114,8 @@ std::string PriceNote(const Plan& plan, const PlanOutcome& today, const PricedMa
                     "program has changed");
   } else {
     absl::StrAppend(&note, "that was for ", plans, ", ", plan.topology.size(), " devices, ",
-                    RowOf(plan.choices.precision).name);
+                    RowOf(plan.choices.precision).name,
+                    plan.choices.nondeterministic ? ", nondeterministic" : "");
   }
   return note;
 }

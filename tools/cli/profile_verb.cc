@@ -118,10 +118,15 @@ absl::StatusOr<Answer> RunProfile(const ProfileFlags& flags) {
   };
   ASSIGN_OR_RETURN(const ProfilingResult result, ProfileForSearch(model.graph, priced, profiling));
   Answer answer;
-  answer.json = {{"profile", request.profile},  {"precision", RowOf(priced.precision).name},
-                 {"wanted", result.wanted},     {"known", result.known},
-                 {"measured", result.measured}, {"repeated", result.repeated},
-                 {"unsteady", result.unsteady}, {"complete", result.complete}};
+  answer.json = {{"profile", request.profile},
+                 {"precision", RowOf(priced.precision).name},
+                 {"wanted", result.wanted},
+                 {"known", result.known},
+                 {"measured", result.measured},
+                 {"repeated", result.repeated},
+                 {"unsteady", result.unsteady},
+                 {"complete", result.complete},
+                 {"nondeterministic", priced.nondeterministic}};
   answer.text =
       absl::StrCat(result.wanted, " kernels and moves that a search may ask for: ", result.known,
                    " known before, ", result.measured, " measured into ", request.profile,

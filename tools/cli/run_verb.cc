@@ -181,8 +181,10 @@ absl::Status SetPrecision(const Plan& plan, RunFlags& flags) {
       const PlanPrecision precision,
       PrecisionFor(plan, flags.precision, r.virtual_devices > 0 ? on_gpu : r.backends));
   r.precision = precision.precision;
+  const std::string determinism = NoteOfDeterminism(plan, r.nondeterministic);
   if (r.ranks != nullptr && !r.ranks->is_rank0()) return absl::OkStatus();
   for (const std::string& note : precision.notes) Say(absl::StrCat("note: ", note));
+  if (!determinism.empty()) Say(absl::StrCat("note: ", determinism));
   return absl::OkStatus();
 }
 
@@ -291,6 +293,7 @@ absl::Status CheckTogether(const RunFlags& flags) {
 
 Json JsonOf(const TrainingModel& model, const RunFlags& flags, const RunOutcome& outcome) {
   Json json = {{"precision", RowOf(flags.request.precision).name},
+               {"nondeterministic", flags.request.nondeterministic},
                {"loss", ToString(model.loss)},
                {"classes", model.loss.classes},
                {"notes", model.imported.notes},

@@ -24,7 +24,7 @@ namespace {
 constexpr int64_t kMostTimelineBytes = int64_t{1} << 30;
 
 // The machine that was asked for, otherwise the one that the plan was made for. Plans of other
-// makers do not say: then this host. Likewise the precision.
+// makers do not say: then this host. Likewise precision and determinism.
 absl::StatusOr<PricedMachine> PriceMachineOf(const Plan& plan, MachineRequest request) {
   const bool asks_for_devices = request.devices.has_value();
   if (!asks_for_devices) request.devices = plan.topology.size();
@@ -37,6 +37,7 @@ absl::StatusOr<PricedMachine> PriceMachineOf(const Plan& plan, MachineRequest re
   }
   const bool is_asked = request.precision.has_value();
   if (!is_asked) request.precision = plan.choices.precision;
+  request.nondeterministic |= plan.choices.nondeterministic;
   auto priced = PriceMachine(request);
   if (!is_asked && plan.choices.precision != Precision::kFloat32 && IsUsageError(priced.status())) {
     return UsageError(absl::StrCat("the plan was priced in ", RowOf(plan.choices.precision).name,
@@ -90,6 +91,7 @@ absl::StatusOr<Answer> RunSimulate(const SimulateFlags& flags, Stages* stages) {
   Answer answer;
   answer.json = {{"machine", priced.machine->name},
                  {"precision", RowOf(priced.precision).name},
+                 {"nondeterministic", priced.nondeterministic},
                  {"predicted_ms", static_cast<double>(evaluation.time.value()) / 1e6},
                  {"predicted_ns", evaluation.time.value()},
                  {"file_predicted_ns", said ? Json(said->time.value()) : Json(nullptr)},

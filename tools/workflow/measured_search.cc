@@ -99,6 +99,7 @@ absl::StatusOr<MeasuredSearch> SearchAndMeasure(const Graph& graph,
   const ContestOptions options{.seconds = request.measure_seconds,
                                .measuring = {.backends = request.machine.backends,
                                              .precision = search.priced.precision,
+                                             .nondeterministic = search.priced.nondeterministic,
                                              .profile = request.machine.profile},
                                .stop = request.plan.options.stop,
                                .progress = request.measure_progress};

@@ -30,7 +30,8 @@ absl::StatusOr<std::unique_ptr<MeasuredPlan>> MeasuredPlan::Open(const Graph& gr
   setup.hang_seconds = 300;
   setup.record_timeline = options.record_timeline;
   const std::vector<Precision> precisions = PrecisionsOn(setup.devices, options.precision);
-  ASSIGN_OR_RETURN(PlannedStep step, BuildPlannedStep(graph, plan, precisions));
+  ASSIGN_OR_RETURN(PlannedStep step,
+                   BuildPlannedStep(graph, plan, precisions, options.nondeterministic));
   ASSIGN_OR_RETURN(measured->opened_,
                    KeptAlgorithms::Open(graph, std::move(step), setup, options.profile));
   RETURN_IF_ERROR(WriteValues(graph, start, *measured->opened_.executor));

@@ -24,6 +24,7 @@ namespace partita {
 struct MeasuringOptions {
   std::vector<BackendOfClass> backends;        // see DevicesOf
   Precision precision = Precision::kFloat32;   // precision of the devices that have it
+  bool nondeterministic = false;               // as in BuildPlannedStep
   std::string profile = "partita.profile.db";  // with the algorithms that are fast on GPUs
   bool record_timeline = false;
   std::function<void()> on_step = nullptr;  // InterleavedMeasurement: after each counted step

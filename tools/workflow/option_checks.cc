@@ -176,6 +176,13 @@ Option PrecisionOption(std::string help, std::string fallback) {
           .type = "NAME"};
 }
 
+Option NondeterministicOption() {
+  return {.name = "nondeterministic",
+          .help =
+              "let GPUs sum products in any order where that is faster: bits differ from run to "
+              "run; copies of a weight stay equal; of cores it changes nothing"};
+}
+
 Option ModelPlaceOption() {
   return {.name = "model",
           .help = "where the model is, if it has moved",

@@ -59,6 +59,7 @@ OptionCheck CountsOfDevices();
 
 Option BackendOption(std::string help, std::string fallback);
 Option PrecisionOption(std::string help, std::string fallback);
+Option NondeterministicOption();
 Option ModelPlaceOption();  // of the model that a plan is for
 
 // UsageError if one of them names a class that no device has.

@@ -21,7 +21,8 @@ constexpr absl::string_view kEnding = ".plan.textproto";
 struct Occupant {
   enum class Kind {
     kNone,         // nothing that can be lost
-    kSamePlan,     // a plan of the same model, batch, machine and precision; its time is known
+    kSamePlan,     // a plan of the same model, batch, machine, precision and determinism; its time
+                   // is known
     kAnotherPlan,  // one that cannot be compared
     kNoPlan,
   };
@@ -69,7 +70,8 @@ Occupant ExaminePlan(const NewPlan& wanted, const proto::Plan& message) {
   if (!IsFor(*plan, wanted.priced, wanted.plan.provenance.machine)) {
     return AnotherPlan(absl::StrCat("a plan for machine '", plan->provenance.machine, "', ",
                                     plan->topology.size(), " devices, ",
-                                    RowOf(plan->choices.precision).name));
+                                    RowOf(plan->choices.precision).name,
+                                    plan->choices.nondeterministic ? ", nondeterministic" : ""));
   }
   const Evaluator evaluator = EvaluatorOn(wanted.priced, wanted.graph);
   const auto today = EvaluatePlan(evaluator, *plan, wanted.graph_at);

@@ -1,5 +1,6 @@
 #include "tools/workflow/plan_precision.h"
 
+#include <algorithm>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +19,18 @@ std::string NoteOfFloat32(const DeviceTopology& topology, Precision precision,
   if (without.empty()) return "";
   return absl::StrCat(RowOf(precision).name, " on devices of class ", absl::StrJoin(with, ", "),
                       "; those of class ", absl::StrJoin(without, ", "), " compute in float32");
+}
+
+std::string NoteOfDeterminism(const Plan& plan, bool nondeterministic) {
+  const auto& devices = plan.topology.devices();
+  const bool has_gpu = std::any_of(devices.begin(), devices.end(), [](const Device& device) {
+    return device.kind == DeviceKind::kGpu;
+  });
+  if (!has_gpu || nondeterministic == plan.choices.nondeterministic) return "";
+  return nondeterministic ? "the plan was priced for deterministic GPUs: its predicted times are "
+                            "those without --nondeterministic"
+                          : "the plan was priced with --nondeterministic and runs without: its "
+                            "predicted times are those of GPUs that sum in any order";
 }
 
 absl::StatusOr<PlanPrecision> PrecisionFor(const Plan& plan, std::optional<Precision> asked,

@@ -24,6 +24,10 @@ struct PlanPrecision {
 std::string NoteOfFloat32(const DeviceTopology& topology, Precision precision,
                           std::span<const BackendOfClass> backends);
 
+// Note for people if a run's GPUs are deterministic and the plan's prediction is of others, or the
+// other way round; empty: they are alike, or there is no GPU in the plan.
+std::string NoteOfDeterminism(const Plan& plan, bool nondeterministic);
+
 // Chooses the precision of a run: the one asked for, else that of the plan's prices, or float32 if
 // none of its devices has that. UsageError if none has the one asked for. `backends`: see
 // DevicesOf.

@@ -10,8 +10,10 @@ Evaluator EvaluatorOn(const PricedMachine& priced, const Graph& graph, bool limi
 
 bool IsFor(const Plan& plan, const PricedMachine& priced, const std::string& machine) {
   const DeviceTopology& topology = priced.machine->topology;
-  if (plan.choices.precision != priced.precision || plan.topology.size() != topology.size())
+  if (plan.choices.precision != priced.precision || plan.topology.size() != topology.size() ||
+      plan.choices.nondeterministic != priced.nondeterministic) {
     return false;
+  }
   return plan.provenance.machine == machine || plan.topology == topology;
 }
 

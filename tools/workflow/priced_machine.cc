@@ -19,7 +19,8 @@
 namespace partita {
 
 PartitionChoices DefaultChoices(const PricedMachine& priced) {
-  PartitionChoices choices{.precision = priced.precision};
+  PartitionChoices choices{.precision = priced.precision,
+                           .nondeterministic = priced.nondeterministic};
   for (const Device& device : priced.machine->topology.devices()) {
     choices.native_formats |= priced.is_local && BackendOf(device, priced.backends) == "cpu";
   }
@@ -96,7 +97,10 @@ absl::StatusOr<Machine> WithMeasuredRates(const PricedMachine& priced, const Pro
                                           std::set<std::string>& measured_products) {
   Machine machine = *priced.machine;
   for (const std::vector<DeviceId>& devices : DevicesByClass(priced.machine->topology)) {
-    ASSIGN_OR_RETURN(const auto records, db.Records(priced.FingerprintOf(devices[0])));
+    ASSIGN_OR_RETURN(auto records, db.Records(priced.FingerprintOf(devices[0])));
+    if (!priced.nondeterministic) {
+      std::erase_if(records, [](const ProfileRecord& record) { return !IsDeterministic(record); });
+    }
     if (records.empty()) continue;
     const std::string& device_class = priced.device(devices[0]).device_class;
     const MeasuredRates rates = RatesFrom(records);
@@ -160,6 +164,7 @@ absl::StatusOr<PricedMachine> PriceMachine(const MachineRequest& request) {
   PricedMachine priced;
   priced.backends = request.backends;
   priced.precision = request.precision.value_or(Precision::kFloat32);
+  priced.nondeterministic = request.nondeterministic;
   ASSIGN_OR_RETURN(Machine machine,
                    FindMachine(request.machine, request.devices, request.oversubscribe));
   RETURN_IF_ERROR(CheckPrecision(priced.precision, machine.topology, request.backends));

@@ -28,6 +28,7 @@ struct MachineRequest {
   // Precision of the classes whose backends have it; the others are priced, and run, in float32.
   // Absent: all are.
   std::optional<Precision> precision;
+  bool nondeterministic = false;  // true: bits of GPUs' products may differ from run to run
   // True if unknown prices will be measured, where the machine can be.
   bool will_measure = false;
 
@@ -72,6 +73,9 @@ struct MachineRequest {
                         fallbacks.precision);
     precision.changes_plan = true;
     visit(precision, self.precision);
+    Option nondeterministic = NondeterministicOption();
+    nondeterministic.changes_plan = true;
+    visit(nondeterministic, self.nondeterministic);
     visit(Option{.name = "foreign_profile",
                  .help = "use records of another machine",
                  .changes_plan = true},
@@ -90,6 +94,7 @@ struct PricedMachine {
   DeviceProfiles profiles;
   std::vector<BackendOfClass> backends;       // backends as asked for
   Precision precision = Precision::kFloat32;  // precision as asked for
+  bool nondeterministic = false;              // as asked for
 
   const Device& device(DeviceId id) const { return machine->topology.device(id); }
   // Precision in which the device computes products: that asked for, if its backend has it.

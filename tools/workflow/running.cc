@@ -180,8 +180,10 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
   setup.replay = !request.no_replay;
   const bool records_timeline = !request.timeline.empty() || stages != nullptr;
   const std::vector<Precision> precisions = PrecisionsOn(setup.devices, request.precision);
-  ASSIGN_OR_RETURN(PlannedStep step, shares_gpu ? BuildDenseStep(graph, loaded.plan, precisions)
-                                                : BuildPlannedStep(graph, loaded.plan, precisions));
+  const bool nondeterministic = request.nondeterministic;
+  ASSIGN_OR_RETURN(PlannedStep step,
+                   shares_gpu ? BuildDenseStep(graph, loaded.plan, precisions, nondeterministic)
+                              : BuildPlannedStep(graph, loaded.plan, precisions, nondeterministic));
   RETURN_IF_ERROR(CheckHostMemory(graph, step, setup));
   ASSIGN_OR_RETURN(
       const KeptAlgorithms::WithExecutor opened,
@@ -197,6 +199,7 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
   if (!request.eval_data.empty()) {
     PartitionOptions options = PartitionOptionsOf(loaded.plan.topology, loaded.plan.choices);
     options.precision_of_device = precisions;
+    options.nondeterministic_of_device.assign(precisions.size(), nondeterministic);
     ASSIGN_OR_RETURN(evaluator, ModelEvaluation::Create(loaded.model.imported.graph, graph,
                                                         loaded.plan.strategy, options, setup));
     if (request.ranks == nullptr) RETURN_IF_ERROR(opened.algorithms->SaveOrSay().status());

@@ -48,6 +48,7 @@ struct RunRequest {
   std::string communicator;              // a name of Communicators(); empty: what suits the devices
   bool no_replay = false;                // steps are always enqueued piece by piece
   Precision precision = Precision::kFloat32;   // precision of the devices that have it
+  bool nondeterministic = false;               // as in BuildPlannedStep
   std::string profile = "partita.profile.db";  // with the algorithms that are fast on them
   bool cache_in_memory = false;
   bool skip_broken = false;
@@ -175,6 +176,7 @@ void RunRequest::VisitDevices(Self& self, Visitor&& visit) {
                        "graph",
                .of_one_rank = true},
         self.no_replay);
+  visit(NondeterministicOption(), self.nondeterministic);
   visit(Option{.name = "profile",
                .help = "profile database in which the fastest algorithms of GPUs are kept",
                .check = PlaceName(),

@@ -14,7 +14,8 @@ std::string WorkOf(const ConvolutionShape& s) {
                       " w=", text(s.w), " y=", text(s.y), " pad=", text(s.pad),
                       " stride=", text(s.stride), " dilation=", text(s.dilation),
                       " groups=", s.groups, " bias=", s.bias, " relu=", s.relu, " ",
-                      RowOf(s.precision).name, s.channels_last ? " channels_last" : "");
+                      RowOf(s.precision).name, s.channels_last ? " channels_last" : "",
+                      s.deterministic ? "" : " nondeterministic");
 }
 
 std::string WorkOf(const GemmShape& s) {
@@ -23,7 +24,8 @@ std::string WorkOf(const GemmShape& s) {
                                                         ",", s.stride_b, ",", s.stride_c);
   return absl::StrCat("product m=", s.m, " n=", s.n, " k=", s.k, " lda=", s.lda, " ldb=", s.ldb,
                       " ldc=", s.ldc, " transpose=", s.transpose_a, ",", s.transpose_b,
-                      " bias=", s.bias, batch, " ", RowOf(s.precision).name);
+                      " bias=", s.bias, batch, " ", RowOf(s.precision).name,
+                      s.deterministic ? "" : " nondeterministic");
 }
 
 std::string KernelWorkOf(const KernelSignature& signature) {

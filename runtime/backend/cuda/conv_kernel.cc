@@ -189,7 +189,7 @@ std::vector<ConvolutionRunner::Choice> ConvolutionRunner::Usable(const Results& 
   for (int k = 0; k < count; ++k) {
     const auto& result = results[static_cast<size_t>(k)];
     if (result.status != CUDNN_STATUS_SUCCESS) continue;
-    if (result.determinism != CUDNN_DETERMINISTIC) continue;
+    if (shape_.deterministic && result.determinism != CUDNN_DETERMINISTIC) continue;
     if (!IsPreciseEnough(shape_, result.algo)) continue;
     Choice choice;
     choice.algorithm = static_cast<int>(result.algo);
@@ -214,8 +214,9 @@ absl::StatusOr<std::vector<ConvolutionRunner::Choice>> ConvolutionRunner::Candid
     RETURN_IF_ERROR(cudnn_.Check(ask(&count, results.data()), "choosing a convolution"));
     std::vector<Choice> choices = Usable(results, count);
     if (!choices.empty()) return choices;
-    return absl::UnimplementedError(absl::StrCat("cuDNN has no deterministic algorithm within ",
-                                                 MostWorkspace(), " bytes for a ", WorkOf(shape_)));
+    return absl::UnimplementedError(
+        absl::StrCat("cuDNN has no ", shape_.deterministic ? "deterministic " : "",
+                     "algorithm within ", MostWorkspace(), " bytes for a ", WorkOf(shape_)));
   };
   switch (shape_.pass) {
     case ConvolutionPass::kForward:

@@ -327,8 +327,7 @@ void CudaStream::HostCall(std::function<absl::Status()> call, WorkTiming* timing
 void CudaStream::EnqueueNative(std::function<absl::Status(void* native_stream)> call,
                                WorkTiming* timing) {
   Do("library call", timing, [&]() -> absl::Status {
-    if (capture_ != nullptr) return NotRecorded("a call of a library");
-    return call(stream_);
+    return call(stream_);  // which adds to a capture what it enqueues
   });
 }
 

@@ -66,15 +66,17 @@ cublasLtEpilogue_t EpilogueOf(const GemmShape& shape) {
   return shape.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-absl::Status SetPreferences(const CublasLt& blas, cublasLtMatmulPreference_t preference) {
+absl::Status SetPreferences(const CublasLt& blas, const GemmShape& shape,
+                            cublasLtMatmulPreference_t preference) {
   const auto workspace = static_cast<uint64_t>(kMostProductWorkspace);
   RETURN_IF_ERROR(
       SetPreference(blas, preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace));
-  // No sums in place, whose order may change from run to run.
-  constexpr auto kSums = static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE |
-                                               CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE);
+  // Sums in place are made in an order that may change from run to run.
+  const auto sums = static_cast<uint32_t>(
+      CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE |
+      (shape.deterministic ? 0 : CUBLASLT_REDUCTION_SCHEME_INPLACE));
   RETURN_IF_ERROR(
-      SetPreference(blas, preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, kSums));
+      SetPreference(blas, preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, sums));
   for (const auto attribute :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
@@ -182,7 +184,7 @@ absl::StatusOr<std::vector<GemmRunner::Choice>> GemmRunner::Candidates() const {
   RETURN_IF_ERROR(blas_.Check(blas_.f.cublasLtMatmulPreferenceCreate(&preference), "a preference"));
   std::array<cublasLtMatmulHeuristicResult_t, kMostAlgorithms> results = {};
   int found = 0;
-  absl::Status status = SetPreferences(blas_, preference);
+  absl::Status status = SetPreferences(blas_, shape_, preference);
   if (status.ok()) {
     status = blas_.Check(
         blas_.f.cublasLtMatmulAlgoGetHeuristic(blas_.handle, product_, a_, b_, c_, c_, preference,

@@ -52,7 +52,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> PlannedKernel::Prepare(
   const Precision precision = signature.compute_type;
   std::vector<std::unique_ptr<PlannedKernel>> kernels;
   absl::Status refusal;  // of the first way that was refused
-  for (const KernelOptions& options : WaysToPlan(precision)) {
+  for (KernelOptions options : WaysToPlan(precision)) {
+    options.deterministic = signature.deterministic;
     if (!kernels.empty() && options.precision != precision) break;
     std::unique_ptr<PlannedKernel> kernel(new PlannedKernel(signature, options, handles));
     // Libraries call what they do not have unsupported, a bad parameter or an internal error.

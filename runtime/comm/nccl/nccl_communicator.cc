@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -15,9 +17,11 @@
 #include "graph/support/check.h"
 #include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
+#include "graph/support/thread.h"
 #include "runtime/comm/nccl/nccl_calls.h"
 #include "runtime/comm/nccl/nccl_library.h"
 #include "runtime/comm/nccl/nccl_rank.h"
+#include "runtime/comm/nccl/split_rounds.h"
 
 namespace partita {
 namespace {
@@ -34,6 +38,14 @@ struct Group {
   std::vector<std::unique_ptr<NcclRank>> ranks;  // null: of another process
   bool connected = false;
 
+  // The device's rank; as many as there are devices where it has none.
+  size_t PlaceOf(DeviceId device) const {
+    return static_cast<size_t>(std::find(devices.begin(), devices.end(), device) - devices.begin());
+  }
+  NcclRank* RankOf(DeviceId device) const {
+    const size_t place = PlaceOf(device);
+    return place == devices.size() ? nullptr : ranks[place].get();
+  }
   std::string ToString() const {
     return absl::StrCat("devices ", absl::StrJoin(devices, ",", [](std::string* out, DeviceId id) {
                           absl::StrAppend(out, id.value());
@@ -62,13 +74,16 @@ Clock::time_point In(double seconds) {
 class NcclCommunicator : public Communicator {
  public:
   NcclCommunicator(std::shared_ptr<const NcclLibrary> nccl, const NcclSetup& setup)
-      : nccl_(std::move(nccl)), setup_(setup), received_(static_cast<size_t>(setup.devices)) {}
+      : nccl_(std::move(nccl)), setup_(setup), received_(static_cast<size_t>(setup.devices)) {
+    std::vector<DeviceId> devices;
+    for (int d = 0; d < setup.devices; ++d) devices.push_back(DeviceId(d));
+    all_ = NewGroup(std::move(devices));
+  }
 
   ~NcclCommunicator() override {
-    const auto ranks = RanksHere();
-    for (NcclRank* rank : ranks) rank->StartToFinalize();
-    const Clock::time_point until = Clock::now() + kGraceOfEnd;
-    for (NcclRank* rank : ranks) rank->Destroy(until);
+    FinalizeAll();
+    for (NcclRank* rank : RanksHere(groups_)) rank->Destroy();
+    for (NcclRank* rank : RanksOf(*all_)) rank->Destroy();
   }
 
   absl::Status Prepare(std::span<const Task* const> tasks,
@@ -96,19 +111,15 @@ class NcclCommunicator : public Communicator {
   }
 
   absl::Status Connect(std::span<Stream* const> streams) override {
-    for (const auto& group : groups_) {
-      if (group->connected) continue;
-      const absl::Status status = ConnectGroup(*group, streams);
-      if (!status.ok()) {
-        Abort(status);
-        return status;
-      }
-      group->connected = true;
-    }
-    return absl::OkStatus();
+    const absl::Status status =
+        nccl_->comm_split != nullptr ? SplitGroups(streams) : ConnectGroups(streams);
+    if (!status.ok()) Abort(status);
+    return status;
   }
 
   bool EnqueueMeetsPeers() const override { return true; }
+  bool EnqueuesTheSame() const override { return nccl_->comm_split != nullptr; }
+  void KeepForRecordings() override { is_recorded_ = true; }
 
   void Enqueue(const CommunicationArguments& arguments, int64_t, Stream& stream,
                WorkTiming* timing) override {
@@ -116,6 +127,7 @@ class NcclCommunicator : public Communicator {
     CHECK(it != prepared_.end()) << "a task that was not prepared";
     const auto side = it->second->sides.find(arguments.device);
     CHECK(side != it->second->sides.end()) << "a device of another process";
+    received_[arguments.device.index()].fetch_add(side->second.bytes, std::memory_order_relaxed);
     stream.EnqueueNative([this, part = Part{it->second.get(), &side->second, &arguments}](
                              void* native) { return Run(part, native); },
                          timing);
@@ -135,9 +147,15 @@ class NcclCommunicator : public Communicator {
     return absl::OkStatus();
   }
 
+  // No call is under way in the ranks of `all_`: their abort needs no wait, and ends the calls of
+  // what was split from them, and what runs on GPUs. What is recorded with a communicator keeps
+  // NCCL from freeing it: it would wait, here, for the recordings' end.
   void Abort(const absl::Status&) override {
-    const auto ranks = RanksHere();
+    const auto split_from = RanksOf(*all_), ranks = RanksHere(groups_);
+    for (NcclRank* rank : split_from) rank->RefuseCalls();
     for (NcclRank* rank : ranks) rank->RefuseCalls();
+    for (NcclRank* rank : split_from) rank->Abort(Clock::now());
+    if (is_recorded_) return;
     const Clock::time_point until = Clock::now() + kGraceOfAbort;
     for (NcclRank* rank : ranks) rank->Abort(until);
   }
@@ -164,21 +182,30 @@ class NcclCommunicator : public Communicator {
     for (const auto& group : groups_) {
       if (group->devices == devices) return *group;
     }
-    auto group = std::make_unique<Group>();
-    group->devices = devices;
-    for (DeviceId device : devices) {
-      group->ranks.push_back(IsHere(device) ? std::make_unique<NcclRank>(nccl_) : nullptr);
-    }
-    groups_.push_back(std::move(group));
+    groups_.push_back(NewGroup(devices));
     return *groups_.back();
   }
 
-  std::vector<NcclRank*> RanksHere() const {
+  std::unique_ptr<Group> NewGroup(std::vector<DeviceId> devices) const {
+    auto group = std::make_unique<Group>();
+    group->devices = std::move(devices);
+    for (DeviceId device : group->devices) {
+      group->ranks.push_back(IsHere(device) ? std::make_unique<NcclRank>(nccl_) : nullptr);
+    }
+    return group;
+  }
+
+  static std::vector<NcclRank*> RanksOf(const Group& group) {
     std::vector<NcclRank*> ranks;
-    for (const auto& group : groups_) {
-      for (const auto& rank : group->ranks) {
-        if (rank != nullptr) ranks.push_back(rank.get());
-      }
+    for (const auto& rank : group.ranks) {
+      if (rank != nullptr) ranks.push_back(rank.get());
+    }
+    return ranks;
+  }
+  static std::vector<NcclRank*> RanksHere(std::span<const std::unique_ptr<Group>> groups) {
+    std::vector<NcclRank*> ranks;
+    for (const auto& group : groups) {
+      for (NcclRank* rank : RanksOf(*group)) ranks.push_back(rank);
     }
     return ranks;
   }
@@ -198,7 +225,14 @@ class NcclCommunicator : public Communicator {
     return answer.id;
   }
 
+  // Each group by an id of its own.
+  absl::Status ConnectGroups(std::span<Stream* const> streams) {
+    for (const auto& group : groups_) RETURN_IF_ERROR(ConnectGroup(*group, streams));
+    return absl::OkStatus();
+  }
+
   absl::Status ConnectGroup(Group& group, std::span<Stream* const> streams) {
+    if (group.connected) return absl::OkStatus();
     ASSIGN_OR_RETURN(const ncclUniqueId id, IdOf(group));
     const int ranks = static_cast<int>(group.devices.size());
     // Device by device, since a rank belongs to the GPU that is current where it starts.
@@ -210,26 +244,106 @@ class NcclCommunicator : public Communicator {
       stream->EnqueueNative([=](void*) { return rank->StartToConnect(ranks, id, r); }, nullptr);
       RETURN_IF_ERROR(stream->Synchronize());
     }
-    return AwaitConnection(group);
+    RETURN_IF_ERROR(AwaitConnection(group, group.ToString()));
+    group.connected = true;
+    return absl::OkStatus();
   }
 
-  absl::Status AwaitConnection(const Group& group) {
+  // All groups from the one of all devices, which is connected first.
+  absl::Status SplitGroups(std::span<Stream* const> streams) {
+    std::vector<Group*> groups;
+    std::vector<const std::vector<DeviceId>*> devices;
+    for (const auto& group : groups_) {
+      if (group->connected) continue;
+      groups.push_back(group.get());
+      devices.push_back(&group->devices);
+    }
+    if (groups.empty()) return absl::OkStatus();
+    RETURN_IF_ERROR(ConnectGroup(*all_, streams));
+    for (const SplitRound& round : SplitRoundsOf(devices)) {
+      std::vector<Group*> parts;
+      for (size_t g : round) parts.push_back(groups[g]);
+      RETURN_IF_ERROR(Split(parts));
+    }
+    return absl::OkStatus();
+  }
+
+  // Groups that share no device, by one split.
+  absl::Status Split(const std::vector<Group*>& groups) {
+    for (size_t d = 0; d < all_->devices.size(); ++d) {
+      if (all_->ranks[d] == nullptr) continue;
+      int color = 0, key = 0;
+      NcclRank* part = nullptr;
+      for (size_t g = 0; g < groups.size() && part == nullptr; ++g) {
+        part = groups[g]->RankOf(all_->devices[d]);
+        color = static_cast<int>(g);
+        key = static_cast<int>(groups[g]->PlaceOf(all_->devices[d]));
+      }
+      RETURN_IF_ERROR(all_->ranks[d]->StartToSplit(color, key, part));
+    }
+    const std::string more =
+        groups.size() == 1 ? "" : absl::StrCat(" and ", groups.size() - 1, " more groups");
+    RETURN_IF_ERROR(AwaitConnection(*all_, groups[0]->ToString() + more));
+    for (Group* group : groups) group->connected = true;
+    return absl::OkStatus();
+  }
+
+  // Until all ranks of `group` are connected, and what is split from them, which is `what`.
+  absl::Status AwaitConnection(const Group& group, const std::string& what) {
     const Clock::time_point until = In(setup_.connect_seconds);
     for (;;) {
       bool all = true;
-      for (const auto& rank : group.ranks) {
-        if (rank == nullptr) continue;
+      for (NcclRank* rank : RanksOf(group)) {
         ASSIGN_OR_RETURN(const bool connected, rank->IsConnected());
         all &= connected;
       }
       if (all) return absl::OkStatus();
       if (Clock::now() > until) {
         return absl::DeadlineExceededError(absl::StrCat(
-            "nccl: the ranks of ", group.ToString(), " have not found each other within ",
+            "nccl: the ranks of ", what, " have not found each other within ",
             setup_.connect_seconds, " seconds; does every process run, and reach the others?"));
       }
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
+  }
+
+  // Ranks may wait for their peers: each device's are finalized on a thread of its own, in the same
+  // order everywhere. What does not end in time is aborted.
+  void FinalizeAll() {
+    struct Open {
+      std::mutex mutex;
+      std::condition_variable changed;
+      int devices = 0;
+      void End() {
+        std::lock_guard lock(mutex);
+        --devices;
+        changed.notify_all();
+      }
+    } open;
+    std::vector<Thread> threads;
+    for (DeviceId device : all_->devices) {
+      if (!IsHere(device)) continue;
+      {
+        std::lock_guard lock(open.mutex);
+        ++open.devices;
+      }
+      const auto finalize = [this, device, &open] {
+        for (const auto& group : groups_) {
+          if (NcclRank* rank = group->RankOf(device)) rank->Finalize();
+        }
+        all_->RankOf(device)->Finalize();
+        open.End();
+      };
+      auto thread = Thread::Start("ending NCCL's communicators", finalize,
+                                  [&open](const absl::Status&) { open.End(); });
+      if (!thread.ok()) open.End();
+      if (thread.ok()) threads.push_back(*std::move(thread));
+    }
+    std::unique_lock lock(open.mutex);
+    const bool all =
+        open.changed.wait_for(lock, kGraceOfEnd, [&open] { return open.devices == 0; });
+    lock.unlock();
+    if (!all) Abort(absl::OkStatus());
   }
 
   // One device's part in a task that it enqueues.
@@ -245,8 +359,6 @@ class NcclCommunicator : public Communicator {
       RETURN_IF_ERROR(part.side->rank->Run(
           [&](ncclComm_t comm) { return MakeCalls(part, comm, stream); }, part.prepared->what));
     }
-    received_[part.arguments->device.index()].fetch_add(part.side->bytes,
-                                                        std::memory_order_relaxed);
     return absl::OkStatus();
   }
 
@@ -266,9 +378,11 @@ class NcclCommunicator : public Communicator {
 
   const std::shared_ptr<const NcclLibrary> nccl_;
   const NcclSetup setup_;
+  std::unique_ptr<Group> all_;                  // all devices, whose communicator is split
   std::vector<std::unique_ptr<Group>> groups_;  // in the order in which tasks name them
   absl::flat_hash_map<TaskId, std::unique_ptr<Prepared>> prepared_;
-  std::vector<std::atomic<int64_t>> received_;
+  std::vector<std::atomic<int64_t>> received_;  // by what was enqueued
+  std::atomic<bool> is_recorded_{false};
 };
 
 }  // namespace

@@ -20,10 +20,28 @@ struct NcclSetup {
 // names, made in Connect. NCCL chooses how a collective is done, whatever algorithm the task names:
 // BytesReceived counts what the task's own algorithm would deliver, as the task graph does, since
 // NCCL does not report what it moves. A task's calls go onto the stream that it is enqueued on, in
-// one group. Sums in floating point
-// are equal on all ranks, but their order of terms is NCCL's. All devices may be in this process,
-// or device d in the process that is rank d of the port. Unavailable if the library cannot be
-// opened, see OpenNcclLibrary.
+// one group. Sums in floating point are equal on all ranks, but their order of terms is NCCL's. All
+// devices may be in this process, or device d in the process that is rank d of the port.
+// Unavailable if the library cannot be opened, see OpenNcclLibrary.
+//
+// All devices meet once, in one communicator that nothing is moved by; the others are split from
+// it, several at once where they share no device (SplitRoundsOf), and share its resources: a
+// device's tasks all run on one stream, one after another, so that none waits for another's
+// resources. The first does not block its caller, for NCCL allows an abort of such a one at any
+// time, and a limit of the time in which ranks find each other. What is split from it blocks, for a
+// call of one that does not is a thread of NCCL's and looks for its end, at every step. NCCL allows
+// no abort of a communicator that a thread is in a call of; but as they share the flag that aborts
+// the first, in which no call is under way then, its abort ends theirs, and they are freed after.
+//
+// A step can be recorded, each device by itself (CUDA graphs): a call that is made while its stream
+// is captured becomes part of the graph. NCCL demands that all ranks of a call record it together,
+// or none, and that all launch what they recorded together, each device by a thread of its own; and
+// it frees no communicator whose calls are part of a graph that is still there.
+//
+// A library before 2.18 cannot split: there each communicator is connected by an id of its own and
+// does not block, a thread that enqueues looks for its calls' end, and steps are not recorded. Nor
+// may NCCL's own variable NCCL_COMM_SPLIT_SHARE_RESOURCES keep splits from sharing: an abort would
+// not end recorded steps then.
 absl::StatusOr<std::unique_ptr<Communicator>> MakeNcclCommunicator(const NcclSetup& setup);
 
 }  // namespace partita

@@ -26,6 +26,7 @@ absl::Status FindAll(void* library, NcclLibrary& nccl) {
   RETURN_IF_ERROR(Find(library, path, "ncclGetUniqueId", nccl.get_unique_id));
   RETURN_IF_ERROR(Find(library, path, "ncclCommInitRankConfig", nccl.comm_init_rank_config));
   RETURN_IF_ERROR(Find(library, path, "ncclCommGetAsyncError", nccl.comm_get_async_error));
+  nccl.comm_split = reinterpret_cast<decltype(nccl.comm_split)>(dlsym(library, "ncclCommSplit"));
   RETURN_IF_ERROR(Find(library, path, "ncclCommFinalize", nccl.comm_finalize));
   RETURN_IF_ERROR(Find(library, path, "ncclCommDestroy", nccl.comm_destroy));
   RETURN_IF_ERROR(Find(library, path, "ncclCommAbort", nccl.comm_abort));

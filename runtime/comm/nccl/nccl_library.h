@@ -20,6 +20,7 @@ struct NcclLibrary {
   decltype(&ncclGetUniqueId) get_unique_id = nullptr;
   decltype(&ncclCommInitRankConfig) comm_init_rank_config = nullptr;
   decltype(&ncclCommGetAsyncError) comm_get_async_error = nullptr;
+  decltype(&ncclCommSplit) comm_split = nullptr;  // null: a library before 2.18
   decltype(&ncclCommFinalize) comm_finalize = nullptr;
   decltype(&ncclCommDestroy) comm_destroy = nullptr;
   decltype(&ncclCommAbort) comm_abort = nullptr;
@@ -38,8 +39,8 @@ struct NcclLibrary {
 };
 
 // Opens the library of that path or name. It stays open until the program ends, as NCCL requires.
-// Unavailable: it cannot be opened, does not have one of the functions, or is older than 2.14,
-// which has the first communicators that never block their caller.
+// Unavailable: it cannot be opened, does not have one of the functions that are not marked, or is
+// older than 2.14, which has the first communicators that never block their caller.
 absl::StatusOr<std::shared_ptr<const NcclLibrary>> OpenNcclLibrary(const std::string& path);
 
 // An error of NCCL as a status, with `what` was done, NCCL's name of the error and what it says

@@ -10,9 +10,12 @@ namespace {
 
 absl::Status Aborted() { return AbandonedError("another device failed"); }
 
-// Between two looks at a call in progress.
-void Pause(int looked) {
-  if (looked < 100) {
+// Long enough for a call to be put on its stream, unless it has to connect with its peers first.
+constexpr auto kWithoutSleep = std::chrono::milliseconds(2);
+
+// Between two looks at a call that has been in progress since `start`.
+void Pause(NcclRank::Clock::time_point start) {
+  if (NcclRank::Clock::now() - start < kWithoutSleep) {
     std::this_thread::yield();
   } else {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -31,9 +34,22 @@ absl::Status NcclRank::StartToConnect(int ranks, const ncclUniqueId& id, int ran
   if (aborted_) return Aborted();
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
+  if (nccl_->comm_split != nullptr) config.splitShare = 1;  // libraries before know no such field
   const ncclResult_t result = nccl_->comm_init_rank_config(&comm_, ranks, id, rank, &config);
   if (result == ncclInProgress) return absl::OkStatus();
   return NcclStatus(*nccl_, result, nullptr, "a new communicator");
+}
+
+absl::Status NcclRank::StartToSplit(int color, int key, NcclRank* part) {
+  std::lock_guard lock(mutex_);
+  if (aborted_ || comm_ == nullptr) return Aborted();
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 1;
+  part_ = part;
+  const ncclResult_t result =
+      nccl_->comm_split(comm_, part == nullptr ? NCCL_SPLIT_NOCOLOR : color, key, &split_, &config);
+  if (result == ncclInProgress) return absl::OkStatus();
+  return NcclStatus(*nccl_, result, comm_, "a split communicator");
 }
 
 absl::StatusOr<bool> NcclRank::IsConnected() {
@@ -43,8 +59,14 @@ absl::StatusOr<bool> NcclRank::IsConnected() {
   ncclResult_t result = nccl_->comm_get_async_error(comm_, &state);
   if (result == ncclSuccess) result = state;
   if (result == ncclInProgress) return false;
-  if (result == ncclSuccess) return true;
-  return NcclStatus(*nccl_, result, comm_, "a new communicator");
+  if (result != ncclSuccess) return NcclStatus(*nccl_, result, comm_, "a new communicator");
+  if (part_ != nullptr) std::exchange(part_, nullptr)->Adopt(std::exchange(split_, nullptr));
+  return true;
+}
+
+void NcclRank::Adopt(ncclComm_t comm) {
+  std::lock_guard lock(mutex_);
+  comm_ = comm;
 }
 
 absl::Status NcclRank::Run(absl::FunctionRef<ncclResult_t(ncclComm_t)> calls,
@@ -56,7 +78,7 @@ absl::Status NcclRank::Run(absl::FunctionRef<ncclResult_t(ncclComm_t)> calls,
     comm = comm_;
     ++inside_;
   }
-  const ncclResult_t result = AwaitProgress(comm, calls(comm), Clock::time_point::max());
+  const ncclResult_t result = AwaitProgress(comm, calls(comm));
   std::lock_guard lock(mutex_);
   --inside_;
   left_.notify_all();
@@ -64,12 +86,11 @@ absl::Status NcclRank::Run(absl::FunctionRef<ncclResult_t(ncclComm_t)> calls,
   return NcclStatus(*nccl_, result, comm, what);
 }
 
-// Does not touch `comm` once it is aborted.
-ncclResult_t NcclRank::AwaitProgress(ncclComm_t comm, ncclResult_t result,
-                                     Clock::time_point until) {
-  for (int looked = 0; result == ncclInProgress && !aborted_; ++looked) {
-    if (until != Clock::time_point::max() && Clock::now() > until) break;
-    Pause(looked);
+// Does not touch `comm` once it is aborted. Ranks that block are never in progress.
+ncclResult_t NcclRank::AwaitProgress(ncclComm_t comm, ncclResult_t result) {
+  const Clock::time_point start = result == ncclInProgress ? Clock::now() : Clock::time_point();
+  while (result == ncclInProgress && !aborted_) {
+    Pause(start);
     ncclResult_t state = ncclSuccess;
     result = nccl_->comm_get_async_error(comm, &state);
     if (result == ncclSuccess) result = state;
@@ -92,27 +113,28 @@ void NcclRank::RefuseCalls() { aborted_ = true; }
 void NcclRank::Abort(Clock::time_point wait_until) {
   std::unique_lock lock(mutex_);
   left_.wait_until(lock, wait_until, [this] { return inside_ == 0; });
-  if (ncclComm_t comm = std::exchange(comm_, nullptr); comm != nullptr) {
-    lock.unlock();
-    (void)nccl_->comm_abort(comm);
-  }
-}
-
-void NcclRank::StartToFinalize() {
-  std::lock_guard lock(mutex_);
-  if (aborted_ || comm_ == nullptr) return;
-  const ncclResult_t result = nccl_->comm_finalize(comm_);
-  if (result != ncclSuccess && result != ncclInProgress) aborted_ = true;
-}
-
-void NcclRank::Destroy(Clock::time_point wait_until) {
-  std::unique_lock lock(mutex_);
-  if (comm_ == nullptr) return;
-  if (!aborted_ && AwaitProgress(comm_, ncclInProgress, wait_until) == ncclSuccess) {
-    (void)nccl_->comm_destroy(std::exchange(comm_, nullptr));
-    return;
-  }
+  ncclComm_t comm = std::exchange(comm_, nullptr);
   lock.unlock();
+  if (comm == nullptr) return;
+  (void)nccl_->comm_abort(comm);
+  // A split that was under way has ended with it, and may have left a communicator.
+  if (split_ != nullptr) (void)nccl_->comm_abort(std::exchange(split_, nullptr));
+}
+
+void NcclRank::Finalize() {
+  const absl::Status status =
+      Run([this](ncclComm_t comm) { return nccl_->comm_finalize(comm); }, "the end");
+  finalized_ = status.ok();
+}
+
+void NcclRank::Destroy() {
+  {
+    std::lock_guard lock(mutex_);
+    if (comm_ != nullptr && finalized_ && !aborted_) {
+      (void)nccl_->comm_destroy(std::exchange(comm_, nullptr));
+      return;
+    }
+  }
   RefuseCalls();
   Abort(Clock::now());
 }

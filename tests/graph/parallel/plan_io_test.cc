@@ -53,6 +53,7 @@ Plan MakePlan(const Graph& graph, std::mt19937_64& random) {
                                .roofline = 9};
   plan.choices.precision = kPrecisions[random() % std::size(kPrecisions)].precision;
   if (random() % 2 == 0) plan.choices.float32_classes = {"p100", "k80"};
+  plan.choices.nondeterministic = random() % 2 == 0;
   plan.provenance = {.program_version = "0.1.0",
                      .search = "mcmc",
                      .machine = "p100-4x4",

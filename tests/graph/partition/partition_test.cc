@@ -347,6 +347,44 @@ TEST(PartitionTest, PrecisionIsInSignaturesAndNowhereElse) {
   EXPECT_EQ(with_products, 4 * 5);  // two layers; the first has no gradient of its input
 }
 
+// Kernels of one task graph that have products, and those of them that are not deterministic.
+std::pair<int, int> CountProducts(const TaskGraph& tasks) {
+  std::pair<int, int> counts;
+  for (const Task& task : tasks.tasks()) {
+    const auto* body = std::get_if<ComputeTask>(&task.body);
+    if (body == nullptr) continue;
+    const auto& signature = tasks.signatures()[static_cast<size_t>(body->signature)];
+    const bool has_products = WorkOf(signature).multiply_adds > 0;
+    counts.first += has_products ? 1 : 0;
+    counts.second += signature.deterministic ? 0 : 1;
+    EXPECT_TRUE(has_products || signature.deterministic) << ToString(signature);
+    for (const KernelStage& stage : StagesOf(signature)) {
+      const bool own = WorkOf(stage.kernel).multiply_adds > 0;
+      EXPECT_EQ(stage.kernel.deterministic, signature.deterministic || !own);
+    }
+  }
+  return counts;
+}
+
+// Of devices of which two may compute so; of parts that one device computes, and of copies.
+TEST(PartitionTest, NondeterminismIsInSignaturesOfPartsThatAreNoCopies) {
+  const Graph graph = Perceptron();
+  Strategy strategy = DataParallel(graph, 4);
+  PartitionOptions options{.devices = 4};
+  const TaskGraph plain = Tasks(graph, strategy, options);
+  EXPECT_EQ(CountProducts(plain), (std::pair{4 * 5, 0}));
+  options.nondeterministic_of_device = {true, true, false, false};
+  const TaskGraph mixed = Tasks(graph, strategy, options);
+  EXPECT_EQ(CountProducts(mixed), (std::pair{4 * 5, 2 * 5}));
+  EXPECT_EQ(mixed.fingerprint(), plain.fingerprint());
+  for (OpId anchor : graph.anchors()) {
+    ParallelConfig& config = strategy.configs[anchor.index()];
+    config.replicas = 4;
+    std::fill(config.degrees.begin(), config.degrees.end(), 1);
+  }
+  EXPECT_EQ(CountProducts(Tasks(graph, strategy, options)), (std::pair{4 * 5, 0}));
+}
+
 TEST(PartitionTest, WhatAnOperatorReadsAndWritesInAnotherTypeIsConverted) {
   const Graph graph = Perceptron();
   const Strategy strategy = DataParallel(graph, 2);

@@ -231,6 +231,140 @@ TEST_F(NcclOnHostTest, ARankThatJoinsTwiceOrExpectsOthersIsNamed) {
   EXPECT_EQ(ncclCommInitAll(comms, 2, twice), ncclInvalidUsage);
 }
 
+TEST_F(NcclOnHostTest, CallsThatDoNotBlockAreInProgressUntilAllHaveMadeThem) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  comms_.resize(2);
+  for (int r : {0, 1}) ncclCommInitRankConfig(&comms_[static_cast<size_t>(r)], 2, id, r, &config);
+  float values[2] = {3, 4};
+  ncclResult_t state = ncclSuccess;
+  EXPECT_EQ(ncclAllReduce(values, values, 1, ncclFloat32, ncclSum, comms_[0], nullptr),
+            ncclInProgress);
+  EXPECT_EQ(ncclCommGetAsyncError(comms_[0], &state), ncclSuccess);
+  EXPECT_EQ(state, ncclInProgress);
+  EXPECT_EQ(ncclAllReduce(values + 1, values + 1, 1, ncclFloat32, ncclSum, comms_[1], nullptr),
+            ncclSuccess);
+  EXPECT_EQ(ncclCommGetAsyncError(comms_[0], &state), ncclSuccess);
+  EXPECT_EQ(state, ncclSuccess);
+  EXPECT_EQ(values[0], 7);
+  // One that nobody else makes is an error after the limit.
+  ncclOnHostSetTimeLimit(0.02);
+  EXPECT_EQ(ncclAllReduce(values, values, 1, ncclFloat32, ncclSum, comms_[0], nullptr),
+            ncclInProgress);
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  EXPECT_EQ(ncclCommGetAsyncError(comms_[0], &state), ncclSuccess);
+  EXPECT_EQ(state, ncclSystemError);
+  EXPECT_THAT(ncclGetLastError(nullptr), HasSubstr("rank 1 missing"));
+}
+
+TEST_F(NcclOnHostTest, RanksOfOneColorAreACommunicatorInTheOrderOfTheirKeys) {
+  Open(5);
+  const int colors[] = {7, 0, 7, NCCL_SPLIT_NOCOLOR, 7}, keys[] = {2, 0, 1, 0, 1};
+  const int want[] = {2, 0, 0, -1, 1};
+  std::vector<ncclComm_t> parts(5);
+  ExpectAll(OnEveryRank([&](int r, ncclComm_t comm) {
+              return ncclCommSplit(comm, colors[r], keys[r], &parts[static_cast<size_t>(r)],
+                                   nullptr);
+            }),
+            ncclSuccess, {});
+  for (size_t r = 0; r < 5; ++r) {
+    if (want[r] < 0) {
+      EXPECT_EQ(parts[r], nullptr);
+      continue;
+    }
+    int rank = -1, count = 0;
+    EXPECT_EQ(ncclCommUserRank(parts[r], &rank), ncclSuccess);
+    EXPECT_EQ(ncclCommCount(parts[r], &count), ncclSuccess);
+    EXPECT_EQ(rank, want[r]);
+    EXPECT_EQ(count, colors[r] == 7 ? 3 : 1);
+  }
+  std::vector<double> values = {1, 10, 100, 1000, 10000};
+  ExpectAll(OnEveryRank([&](int r, ncclComm_t) {
+              const auto k = static_cast<size_t>(r);
+              if (parts[k] == nullptr) return ncclSuccess;
+              return ncclAllReduce(&values[k], &values[k], 1, ncclFloat64, ncclSum, parts[k],
+                                   nullptr);
+            }),
+            ncclSuccess, {});
+  EXPECT_EQ(values, std::vector<double>({10101, 10, 10101, 1000, 10101}));
+  for (ncclComm_t part : parts) {
+    if (part != nullptr) ncclCommDestroy(part);
+  }
+}
+
+TEST_F(NcclOnHostTest, ASplitIsUnderWayUntilAllRanksHaveCalledIt) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  comms_.resize(2);
+  for (int r : {0, 1}) ncclCommInitRankConfig(&comms_[static_cast<size_t>(r)], 2, id, r, &config);
+  config.blocking = 1;
+  ncclComm_t parts[2];
+  ncclResult_t state = ncclSuccess;
+  EXPECT_EQ(ncclCommSplit(comms_[0], 0, 0, &parts[0], &config), ncclInProgress);
+  EXPECT_EQ(ncclCommGetAsyncError(comms_[0], &state), ncclSuccess);
+  EXPECT_EQ(state, ncclInProgress);
+  EXPECT_EQ(parts[0], nullptr);
+  EXPECT_EQ(ncclCommSplit(comms_[1], 0, 0, &parts[1], &config), ncclSuccess);
+  EXPECT_EQ(ncclCommGetAsyncError(comms_[0], &state), ncclSuccess);
+  EXPECT_EQ(state, ncclSuccess);
+  for (ncclComm_t part : parts) EXPECT_EQ(ncclCommDestroy(part), ncclSuccess);
+  // Once more before it is done, and a color that is none.
+  EXPECT_EQ(ncclCommSplit(comms_[0], 0, 0, &parts[0], &config), ncclInProgress);
+  EXPECT_EQ(ncclCommSplit(comms_[0], 0, 0, &parts[0], &config), ncclInvalidUsage);
+  EXPECT_THAT(ncclGetLastError(nullptr), HasSubstr("before its split is done"));
+  Open(1);
+  EXPECT_EQ(ncclCommSplit(comms_[0], -2, 0, &parts[0], nullptr), ncclInvalidArgument);
+}
+
+// Of a rank's communicators that share what they have, one that no call is under way in.
+TEST_F(NcclOnHostTest, AnAbortEndsTheCallsOfWhatWasSplitFromIt) {
+  for (const bool shares : {true, false}) {
+    ncclUniqueId id;
+    ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.splitShare = shares ? 1 : 0;
+    comms_.resize(2);
+    ncclComm_t parts[2];
+    ExpectAll(OnEveryRank([&](int r, ncclComm_t) {
+                ncclComm_t& own = comms_[static_cast<size_t>(r)];
+                ncclCommInitRankConfig(&own, 2, id, r, &config);
+                return ncclCommSplit(own, 0, r, &parts[r], nullptr);
+              }),
+              ncclSuccess, {});
+    ncclOnHostTakeCounts();
+    ncclOnHostSetTimeLimit(shares ? 60 : 0.1);
+    float value = 1;
+    const auto got = OnEveryRank([&](int r, ncclComm_t comm) {
+      if (r == 0) {
+        return ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, parts[0], nullptr);
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      return r == 1 ? ncclCommAbort(comm) : ncclSuccess;
+    });
+    EXPECT_EQ(got[0].result, shares ? ncclRemoteError : ncclSystemError) << got[0].error;
+    EXPECT_EQ(ncclOnHostTakeCounts().aborted_inside, 0);
+    comms_.resize(1);
+    for (ncclComm_t part : parts) ncclCommDestroy(part);
+  }
+}
+
+TEST_F(NcclOnHostTest, AnAbortOfACommunicatorThatIsInUseIsCounted) {
+  Open(2);
+  ncclOnHostTakeCounts();
+  float value = 1;
+  std::thread caller(
+      [&] { ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comms_[0], nullptr); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(ncclCommAbort(comms_[0]), ncclSuccess);
+  caller.join();
+  EXPECT_EQ(ncclOnHostTakeCounts().aborted_inside, 1);
+  comms_.erase(comms_.begin());
+}
+
 TEST_F(NcclOnHostTest, AnAbortEndsThoseWhoWaitAndLaterCalls) {
   Open(2);
   float values[2][4] = {};

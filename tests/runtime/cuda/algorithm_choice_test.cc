@@ -104,6 +104,54 @@ TEST(AlgorithmChoiceTest, TheFastestIsTakenAndMeasuredOnceForAllDevicesOfAStore)
   EXPECT_TRUE(read.Added().empty());
 }
 
+// Also where both are in one store, in either order.
+TEST(AlgorithmChoiceTest, WhatMayDifferFromRunToRunIsTakenOnlyWhereItMay) {
+  ConvolutionShape changing = SomeConvolution();
+  changing.deterministic = false;
+  GemmShape in_any_order = kProduct;
+  in_any_order.deterministic = false;
+  for (const bool first : {false, true}) {
+    AlgorithmStore store;
+    Libraries libraries(&store, kChangingAlgorithm);
+    for (const bool deterministic : {first, !first, first}) {
+      const int taken =
+          libraries.Convolve(deterministic ? SomeConvolution() : changing).last_algorithm;
+      EXPECT_EQ(taken, deterministic ? kFirstFittingAlgorithm : kChangingAlgorithm);
+      const auto runner =
+          GemmRunner::Prepare(deterministic ? kProduct : in_any_order, libraries.blas.get());
+      ASSERT_TRUE(runner.ok()) << runner.status();
+    }
+    EXPECT_EQ(store.Added().size(), 4u);
+  }
+  for (const GemmShape& shape : {kProduct, in_any_order}) {
+    AlgorithmStore store;
+    Libraries libraries(&store);
+    ASSERT_TRUE(GemmRunner::Prepare(shape, libraries.blas.get()).ok());
+    EXPECT_EQ((libraries.calls.sums & CUBLASLT_REDUCTION_SCHEME_INPLACE) == 0, shape.deterministic);
+    EXPECT_NE(libraries.calls.sums & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, 0u);
+  }
+}
+
+TEST(AlgorithmChoiceTest, AKernelIsAsDeterministicAsItsSignature) {
+  const KernelTensor x{{DType::kFloat32, {2, 3, 8, 8}}}, w{{DType::kFloat32, {4, 3, 3, 3}}};
+  const KernelTensor y{{DType::kFloat32, {2, 4, 8, 8}}};
+  const KernelSignature signature{Conv2d{.pads = {1, 1, 1, 1}}, Pass::Forward(), {x, w}, {y}};
+  for (const bool deterministic : {true, false}) {
+    AlgorithmStore store;
+    FakeCalls calls;
+    auto trials = std::make_unique<FakeTrials>(
+        [&calls] { return calls.last_algorithm == kChangingAlgorithm ? 1.0 : 2.0; });
+    auto handles = std::make_shared<VendorHandles>(&store, std::move(trials), "fake");
+    handles->Use(FakeCudnn(&calls, handles->search()), nullptr);
+    const auto kernel = PlannedKernel::Prepare(WithDeterminism(signature, deterministic), handles);
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    ConvolutionShape shape = SomeConvolution();
+    shape.deterministic = deterministic;
+    EXPECT_THAT(store.Find("fake", WorkOf(shape)).value_or(""),
+                ::testing::StartsWith(deterministic ? "algorithm=3 " : "algorithm=1 "));
+  }
+}
+
 TEST(AlgorithmChoiceTest, WhatTheLibraryDoesNotKnowIsMeasuredAgainAndReplaced) {
   const std::string convolution = WorkOf(SomeConvolution()), product = WorkOf(kProduct);
   const std::string words = " 0 0 0 0 0 0 ffffffffffffffff";

@@ -159,7 +159,9 @@ TEST_F(CudaRecordingTest, WhatAStepCannotRepeatEndsTheRecordingAndNothingElse) {
   CudaEvent outside(state_);
   const std::vector<std::function<void(CudaStream&)>> calls = {
       [&](CudaStream& s) { s.HostCall(nothing, nullptr); },
-      [&](CudaStream& s) { s.EnqueueNative([&](void*) { return nothing(); }, nullptr); },
+      [&](CudaStream& s) {
+        s.EnqueueNative([](void*) { return absl::InternalError("of a library"); }, nullptr);
+      },
       [&](CudaStream& s) { s.CheckFinite(DType::kFloat32, x_, kCount, nothing); },
       [&](CudaStream& s) { s.Stamp(&time); },
       [&](CudaStream& s) { s.RunMoves({}, &timing); },
@@ -184,6 +186,35 @@ TEST_F(CudaRecordingTest, WhatAStepCannotRepeatEndsTheRecordingAndNothingElse) {
   batch_[0] = 1;
   EnqueueStep(1);
   EXPECT_EQ(y_[0], 2);
+}
+
+// It puts its work onto a stream that is captured, or onto one of its own between two events.
+TEST_F(CudaRecordingTest, WhatALibraryEnqueuesIsRecordedAndTheLibraryCalledOnce) {
+  int calls = 0, runs = 0;
+  CudaRecording recording(arguments_);
+  ASSERT_TRUE(recording.Begin().ok());
+  EnqueueStep(1);
+  streams_[1]->EnqueueNative(
+      [&](void* native) {
+        ++calls;
+        const auto stream = static_cast<cudaStream_t>(native);
+        CudaEvent before(state_), after(state_);
+        cudaEventRecord(before.get(), stream);
+        cudaStreamWaitEvent(streams_[2]->get(), before.get(), 0);
+        (void)runtime_.Enqueue(streams_[2]->get(), "library", [&runs] { ++runs; });
+        cudaEventRecord(after.get(), streams_[2]->get());
+        return CudaStatus(cudaStreamWaitEvent(stream, after.get(), 0), "a library");
+      },
+      nullptr);
+  const absl::Status ended = recording.End();
+  ASSERT_TRUE(ended.ok()) << ended;
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(runs, 0);
+  for (int k = 1; k <= 3; ++k) {
+    ASSERT_TRUE(recording.Run({}).ok());
+    EXPECT_EQ(runs, k);
+  }
+  EXPECT_EQ(calls, 1);
 }
 
 TEST_F(CudaRecordingTest, ACaptureThatDoesNotBeginLeavesTheStreamsAsTheyWere) {

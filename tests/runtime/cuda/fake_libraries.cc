@@ -93,7 +93,8 @@ cudnnStatus_t Guess(cudnnHandle_t handle, int wanted, int* found, Perf* results)
   for (int k = 0; k < kLastAlgorithm; ++k) {
     results[k].algo = static_cast<decltype(results[k].algo)>(k + 1);
     results[k].status = CUDNN_STATUS_SUCCESS;
-    results[k].determinism = k == 0 ? CUDNN_NON_DETERMINISTIC : CUDNN_DETERMINISTIC;
+    results[k].determinism =
+        k + 1 == kChangingAlgorithm ? CUDNN_NON_DETERMINISTIC : CUDNN_DETERMINISTIC;
     results[k].mathType = CUDNN_TENSOR_OP_MATH;
   }
   return CUDNN_STATUS_SUCCESS;
@@ -101,8 +102,8 @@ cudnnStatus_t Guess(cudnnHandle_t handle, int wanted, int* found, Perf* results)
 
 cudnnStatus_t Workspace(int algorithm, size_t* bytes) {
   if (algorithm > kLastAlgorithm) return CUDNN_STATUS_NOT_SUPPORTED;
-  *bytes = algorithm < kFirstFittingAlgorithm ? static_cast<size_t>(kMostWorkspace) + 1
-                                              : kFittingWorkspace;
+  const bool fits = algorithm == kChangingAlgorithm || algorithm >= kFirstFittingAlgorithm;
+  *bytes = fits ? kFittingWorkspace : static_cast<size_t>(kMostWorkspace) + 1;
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -312,24 +313,26 @@ Gemm GemmOf(const FakeProduct& p, const FakeLayout& a, const FakeLayout& b, cons
 }
 
 void FillProducts(CublasLtFunctions& f) {
-  f.cublasLtMatmulAlgoGetHeuristic =
-      [](cublasLtHandle_t handle, cublasLtMatmulDesc_t p, cublasLtMatrixLayout_t a,
-         cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t, auto,
-         int wanted, cublasLtMatmulHeuristicResult_t* results, int* found) {
-        ++CallsOf(handle).guesses;
-        CHECK(wanted > kLastProduct - kFirstProduct);
-        (void)GemmOf(FakeOf<FakeProduct>(p), FakeOf<FakeLayout>(a), FakeOf<FakeLayout>(b),
-                     FakeOf<FakeLayout>(c));
-        *found = 0;
-        for (int algorithm = kFirstProduct; algorithm <= kLastProduct; ++algorithm) {
-          results[*found].algo.data[0] = static_cast<uint64_t>(algorithm);
-          results[*found].algo.data[7] = ~uint64_t{0};
-          results[*found].workspaceSize = kFittingWorkspace;
-          results[*found].state = CUBLAS_STATUS_SUCCESS;
-          ++*found;
-        }
-        return CUBLAS_STATUS_SUCCESS;
-      };
+  f.cublasLtMatmulAlgoGetHeuristic = [](cublasLtHandle_t handle, cublasLtMatmulDesc_t p,
+                                        cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                        cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t,
+                                        cublasLtMatmulPreference_t preference, int wanted,
+                                        cublasLtMatmulHeuristicResult_t* results, int* found) {
+    ++CallsOf(handle).guesses;
+    CallsOf(handle).sums = *reinterpret_cast<const uint32_t*>(preference);
+    CHECK(wanted > kLastProduct - kFirstProduct);
+    (void)GemmOf(FakeOf<FakeProduct>(p), FakeOf<FakeLayout>(a), FakeOf<FakeLayout>(b),
+                 FakeOf<FakeLayout>(c));
+    *found = 0;
+    for (int algorithm = kFirstProduct; algorithm <= kLastProduct; ++algorithm) {
+      results[*found].algo.data[0] = static_cast<uint64_t>(algorithm);
+      results[*found].algo.data[7] = ~uint64_t{0};
+      results[*found].workspaceSize = kFittingWorkspace;
+      results[*found].state = CUBLAS_STATUS_SUCCESS;
+      ++*found;
+    }
+    return CUBLAS_STATUS_SUCCESS;
+  };
   f.cublasLtMatmulAlgoCheck = [](auto, auto, auto, auto, auto, auto,
                                  const cublasLtMatmulAlgo_t* algorithm,
                                  cublasLtMatmulHeuristicResult_t* result) {
@@ -439,15 +442,22 @@ std::unique_ptr<CublasLt> FakeCublasLt(FakeCalls* calls, const AlgorithmSearch& 
   };
   f.cublasLtMatmulDescSetAttribute = SetProduct;
   f.cublasLtMatmulPreferenceCreate = [](cublasLtMatmulPreference_t* preference) {
-    *preference = nullptr;
+    *preference = reinterpret_cast<cublasLtMatmulPreference_t>(new uint32_t(0));
     return CUBLAS_STATUS_SUCCESS;
   };
-  f.cublasLtMatmulPreferenceDestroy = [](cublasLtMatmulPreference_t) {
+  f.cublasLtMatmulPreferenceDestroy = [](cublasLtMatmulPreference_t preference) {
+    delete reinterpret_cast<uint32_t*>(preference);
     return CUBLAS_STATUS_SUCCESS;
   };
-  f.cublasLtMatmulPreferenceSetAttribute = [](cublasLtMatmulPreference_t,
-                                              cublasLtMatmulPreferenceAttributes_t, const void*,
-                                              size_t) { return CUBLAS_STATUS_SUCCESS; };
+  f.cublasLtMatmulPreferenceSetAttribute = [](cublasLtMatmulPreference_t preference,
+                                              cublasLtMatmulPreferenceAttributes_t attribute,
+                                              const void* value, size_t bytes) {
+    if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) {
+      CHECK(bytes == sizeof(uint32_t));
+      std::memcpy(reinterpret_cast<uint32_t*>(preference), value, bytes);
+    }
+    return CUBLAS_STATUS_SUCCESS;
+  };
   FillProducts(f);
   blas->handle = reinterpret_cast<cublasLtHandle_t>(calls);
   return blas;

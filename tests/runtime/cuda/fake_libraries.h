@@ -13,14 +13,15 @@ struct FakeCalls {
   int guesses = 0, products = 0, convolutions = 0, fused = 0;
   int last_algorithm = -1;
   size_t last_workspace = 0;
+  uint32_t sums = 0;  // reduction schemes that products may use, as they were last asked for
   cudnnMathType_t last_math = CUDNN_DEFAULT_MATH;
   // Algorithm of a convolution that makes the largest number of what is none; none: -1
   int cutting_off = -1;
 };
 
-// Algorithms that the fake cuDNN offers for each pass, best first: 1, whose bits change; 2, whose
-// workspace is too large; from 3 to 5, which fit.
-constexpr int kFirstFittingAlgorithm = 3, kLastAlgorithm = 5;
+// Algorithms that the fake cuDNN offers for each pass, best first: 1, which fits, and whose bits
+// change; 2, whose workspace is too large; from 3 to 5, which fit.
+constexpr int kChangingAlgorithm = 1, kFirstFittingAlgorithm = 3, kLastAlgorithm = 5;
 // Algorithms that the fake cuBLASLt offers, best first.
 constexpr int kFirstProduct = 42, kLastProduct = 44;
 constexpr size_t kFittingWorkspace = 1 << 20;

@@ -4,9 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <thread>
+
 #include "graph/training/training_graph.h"
 #include "graph/zoo/models.h"
 #include "runtime/comm/communicators.h"
+#include "runtime/executor/device_recordings.h"
 #include "runtime/executor/executor_setup.h"
 #include "runtime/train/training_state.h"
 #include "tests/testing/far_memory_backend.h"
@@ -19,6 +23,7 @@ namespace {
 struct Log {
   int begun = 0, ended = 0;
   std::vector<int64_t> runs;  // their steps
+  std::thread::id caller;     // of the last run
   absl::Status begin, end, run;
 };
 
@@ -35,6 +40,7 @@ class FakeRecording : public StreamRecording {
   }
   absl::Status Run(const StepArguments& arguments) override {
     log_.runs.push_back(arguments.step);
+    log_.caller = std::this_thread::get_id();
     return log_.run;
   }
 
@@ -82,6 +88,58 @@ TEST(StepReplayTest, WhatCannotBeRecordedIsEnqueuedForGoodAndSaysWhy) {
     EXPECT_EQ(steps.enqueued, where == &Log::end ? 5 : 4);
     EXPECT_EQ(steps.replay.status(), absl::UnimplementedError("a host call"));
   }
+}
+
+TEST(StepReplayTest, WhatAPeerCannotRecordIsEnqueued) {
+  for (const int refused : {0, 1}) {  // before and after what is recorded
+    Log log;
+    int asked = 0, enqueued = 0;
+    StepReplay replay([&] { return std::make_unique<FakeRecording>(&log); },
+                      [&](const absl::Status& own) {
+                        EXPECT_TRUE(own.ok());
+                        return asked++ == refused ? absl::UnimplementedError("rank 3: a host call")
+                                                  : own;
+                      });
+    const BatchAddress batch;
+    for (int k = 0; k < 3; ++k) {
+      EXPECT_TRUE(replay.Enqueue({&batch, 1}, {}, [&] { ++enqueued; }).ok());
+    }
+    EXPECT_EQ(log.begun, 1);
+    EXPECT_EQ(log.ended, 1);  // also where nothing was recorded
+    EXPECT_EQ(asked, refused + 1);
+    EXPECT_EQ(enqueued, 3 + refused);
+    EXPECT_EQ(replay.runs(), 0);
+    EXPECT_EQ(replay.status().message(), "rank 3: a host call");
+  }
+}
+
+TEST(DeviceRecordingsTest, AllBeginOrNoneAndEachIsRunByItsThread) {
+  const auto recordings = [](std::vector<Log>& logs) {
+    std::vector<std::unique_ptr<StreamRecording>> all;
+    for (Log& log : logs) all.push_back(std::make_unique<FakeRecording>(&log));
+    return all;
+  };
+  const auto threads = ModelWriter::Get(DeviceThreads::Start(3));
+  std::vector<Log> logs(3);
+  DeviceRecordings good(recordings(logs), threads.get());
+  EXPECT_TRUE(good.Begin().ok());
+  EXPECT_TRUE(good.End().ok());
+  StepArguments arguments;
+  arguments.step = 7;
+  EXPECT_TRUE(good.Run(arguments).ok());
+  std::set<std::thread::id> callers = {std::this_thread::get_id()};
+  for (const Log& log : logs) {
+    EXPECT_EQ(log.runs, std::vector<int64_t>{7});
+    EXPECT_TRUE(callers.insert(log.caller).second) << "a thread runs two devices";
+  }
+  logs[1].run = absl::InternalError("a launch");
+  EXPECT_EQ(good.Run(arguments), logs[1].run);
+  logs = std::vector<Log>(3);
+  logs[2].begin = absl::InternalError("a capture");
+  DeviceRecordings bad(recordings(logs), threads.get());
+  EXPECT_EQ(bad.Begin(), logs[2].begin);
+  EXPECT_EQ(logs[0].ended + logs[1].ended, 2);
+  EXPECT_EQ(logs[2].ended, 0);
 }
 
 TEST(StepReplayTest, BatchesAtEverNewAddressesAreNotRecordedAndItSaysSo) {

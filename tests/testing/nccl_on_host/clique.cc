@@ -1,6 +1,8 @@
 #include "tests/testing/nccl_on_host/clique.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 namespace partita::nccl_on_host {
 namespace {
@@ -34,7 +36,9 @@ Clique::Clique(int ranks, const Elements& elements)
       joined_(static_cast<size_t>(ranks)),
       destroyed_(static_cast<size_t>(ranks)),
       open_(static_cast<size_t>(ranks)),
-      collectives_(static_cast<size_t>(ranks)) {}
+      collectives_(static_cast<size_t>(ranks)),
+      split_(static_cast<size_t>(ranks)),
+      since_(static_cast<size_t>(ranks)) {}
 
 Failure Clique::Join(int rank, int ranks) {
   std::lock_guard lock(mutex_);
@@ -83,6 +87,7 @@ Failure Clique::Post(int rank, const std::vector<Operation>& operations) {
   std::lock_guard lock(mutex_);
   if (failure_) return failure_;
   Failure failure = CheckPost(rank, operations);
+  since_[static_cast<size_t>(rank)] = std::chrono::steady_clock::now();
   for (size_t k = 0; k < operations.size() && !failure; ++k) {
     failure = operations[k].between_two() ? PostBetweenTwo(rank, operations[k])
                                           : PostCollective(rank, operations[k]);
@@ -97,7 +102,10 @@ Failure Clique::CheckPost(int rank, const std::vector<Operation>& operations) co
   const std::string who = "rank " + std::to_string(rank);
   if (destroyed_[static_cast<size_t>(rank)]) return {ncclInvalidUsage, who + " was destroyed"};
   if (!open_[static_cast<size_t>(rank)].empty()) {
-    return {ncclInvalidUsage, "two threads at once use " + who};
+    return {ncclInvalidUsage, "two threads at once use " + who + ", or one that did not wait"};
+  }
+  if (split_[static_cast<size_t>(rank)].has_value()) {
+    return {ncclInvalidUsage, who + " makes calls before its split is done"};
   }
   int to_itself = 0;
   for (const Operation& o : operations) {
@@ -212,13 +220,72 @@ void Clique::Run(const Meeting& meeting) const {
 
 Failure Clique::Await(int rank, double limit_seconds) {
   std::unique_lock lock(mutex_);
-  auto& open = open_[static_cast<size_t>(rank)];
-  if (changed_.wait_until(lock, In(limit_seconds), [&] { return failure_ || open.empty(); })) {
+  const auto& open = open_[static_cast<size_t>(rank)];
+  const auto& split = split_[static_cast<size_t>(rank)];
+  if (changed_.wait_until(lock, In(limit_seconds),
+                          [&] { return failure_ || (open.empty() && !split.has_value()); })) {
     return failure_;
   }
+  return FailMissing(rank, limit_seconds);
+}
+
+Failure Clique::State(int rank, double limit_seconds) {
+  std::lock_guard lock(mutex_);
+  if (failure_) return failure_;
+  if (!std::all_of(joined_.begin(), joined_.end(), [](bool joined) { return joined; })) {
+    return {ncclInProgress, "connecting"};
+  }
+  const auto index = static_cast<size_t>(rank);
+  if (open_[index].empty() && !split_[index].has_value()) return {};
+  const auto waited = std::chrono::steady_clock::now() - since_[index];
+  if (std::chrono::duration<double>(waited).count() > limit_seconds) {
+    return FailMissing(rank, limit_seconds);
+  }
+  return {ncclInProgress, Waiting()};
+}
+
+Failure Clique::FailMissing(int rank, double limit_seconds) {
   FailLocked({ncclSystemError, Listed(WaitsFor(rank)) + " missing for " + Seconds(limit_seconds) +
                                    ": " + Waiting()});
   return failure_;
+}
+
+Failure Clique::PostSplit(int rank, SplitPart part) {
+  std::lock_guard lock(mutex_);
+  if (failure_) return failure_;
+  Failure failure = CheckPost(rank, {});
+  if (!failure && part.color < NCCL_SPLIT_NOCOLOR) {
+    failure = {ncclInvalidArgument, "rank " + std::to_string(rank) + " splits with the color " +
+                                        std::to_string(part.color)};
+  }
+  if (failure) FailLocked(failure);
+  if (failure_) return failure_;
+  since_[static_cast<size_t>(rank)] = std::chrono::steady_clock::now();
+  split_[static_cast<size_t>(rank)] = std::move(part);
+  if (std::all_of(split_.begin(), split_.end(), [](const auto& one) { return one.has_value(); })) {
+    Split();
+  }
+  changed_.notify_all();
+  return {};
+}
+
+// Ranks of one color, ordered by key and then by rank.
+void Clique::Split() {
+  std::map<int, std::vector<std::pair<int, int>>> parts;  // by color: key and rank
+  for (int r = 0; r < ranks_; ++r) {
+    const SplitPart& part = *split_[static_cast<size_t>(r)];
+    parts[part.color].emplace_back(part.key, r);
+  }
+  for (auto& [color, members] : parts) {
+    std::sort(members.begin(), members.end());
+    const int size = static_cast<int>(members.size());
+    const auto clique = color < 0 ? nullptr : std::make_shared<Clique>(size, elements_);
+    for (int k = 0; k < size; ++k) {
+      if (clique != nullptr) clique->Join(k, size);
+      split_[static_cast<size_t>(members[static_cast<size_t>(k)].second)]->take(clique, k);
+    }
+  }
+  for (auto& one : split_) one.reset();
 }
 
 void Clique::Destroy(int rank) {
@@ -240,12 +307,16 @@ void Clique::FailLocked(const Failure& failure) {
   if (failure_) return;
   failure_ = failure;
   for (auto& open : open_) open.clear();
+  for (auto& split : split_) split.reset();
   meetings_.clear();
   changed_.notify_all();
 }
 
 std::set<int> Clique::WaitsFor(int rank) const {
   std::set<int> ranks;
+  for (int r = 0; r < ranks_ && split_[static_cast<size_t>(rank)].has_value(); ++r) {
+    if (!split_[static_cast<size_t>(r)].has_value()) ranks.insert(r);
+  }
   for (const Open& open : open_[static_cast<size_t>(rank)]) {
     if (open.operation.between_two()) {
       ranks.insert(open.operation.peer);
@@ -289,9 +360,10 @@ std::string Clique::Waiting() const {
   std::string text;
   for (int r = 0; r < ranks_; ++r) {
     const auto& open = open_[static_cast<size_t>(r)];
-    if (open.empty()) continue;
+    const bool splits = split_[static_cast<size_t>(r)].has_value();
+    if (open.empty() && !splits) continue;
     text += (text.empty() ? "rank " : ", rank ") + std::to_string(r) + " is in " +
-            ToString(open.front().operation);
+            (splits ? "ncclCommSplit" : ToString(open.front().operation));
   }
   return text;
 }

@@ -4,8 +4,11 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <list>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -37,6 +40,18 @@ class Clique {
   Failure Post(int rank, const std::vector<Operation>& operations);
   // Until all that the rank has put down is done; fails with who is missing after the limit.
   Failure Await(int rank, double limit_seconds);
+  // The same without a wait: ncclInProgress until then. A failure of the clique, or ncclInProgress
+  // also as long as not all are connected or have called what the rank splits.
+  Failure State(int rank, double limit_seconds);
+
+  // One rank's call of a split, which is done when all ranks have called it: `take` is called with
+  // the rank's part, or with null.
+  struct SplitPart {
+    int color = 0;  // negative: none
+    int key = 0;
+    std::function<void(std::shared_ptr<Clique> clique, int rank)> take;
+  };
+  Failure PostSplit(int rank, SplitPart part);
 
   // The rank makes no more calls. Those who wait for it fail, at once or when they do.
   void Destroy(int rank);
@@ -64,6 +79,8 @@ class Clique {
   Failure FindHopeless() const;
   std::string Waiting() const;
   void FailLocked(const Failure& failure);
+  Failure FailMissing(int rank, double limit_seconds);
+  void Split();
 
   const int ranks_;
   const Elements& elements_;
@@ -75,6 +92,8 @@ class Clique {
   std::vector<int64_t> collectives_;   // by rank: called so far
   std::deque<Meeting> meetings_;       // from number first_ on
   int64_t first_ = 0;
+  std::vector<std::optional<SplitPart>> split_;               // by rank: called and not done
+  std::vector<std::chrono::steady_clock::time_point> since_;  // by rank: of its last group
 };
 
 }  // namespace partita::nccl_on_host

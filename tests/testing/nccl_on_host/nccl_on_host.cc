@@ -36,18 +36,25 @@ ncclResult_t Tell(const Failure& failure) {
   return failure.result;
 }
 
-// Puts down what all sides call, so that a thread may call for many ranks; then waits.
+// Puts down what all sides call, so that a thread may call for many ranks; then waits, but for
+// those that do not block.
 Failure RunOperations(std::vector<std::pair<ncclComm_t, Group::Side>> sides) {
   Failure failure;
+  std::vector<ncclComm_t> handles;
+  for (const auto& [handle, side] : sides) handles.push_back(handle);
+  Process::Get().Enter(handles);
   for (auto& [handle, side] : sides) {
     const Failure posted = side.communicator.clique->Post(side.communicator.rank, side.operations);
     if (posted && !failure) failure = posted;
   }
   for (auto& [handle, side] : sides) {
+    const Communicator& own = side.communicator;
+    const double limit = Process::Get().limit_seconds;
     const Failure ended =
-        side.communicator.clique->Await(side.communicator.rank, Process::Get().limit_seconds);
-    if (ended && !failure) failure = ended;
+        own.blocking ? own.clique->Await(own.rank, limit) : own.clique->State(own.rank, limit);
+    if (ended && (!failure || failure.result == ncclInProgress)) failure = ended;
   }
+  Process::Get().Leave(handles);
   return failure;
 }
 
@@ -117,25 +124,71 @@ ncclResult_t Call(ncclComm_t handle, const Operation& operation, cudaStream_t st
   return Tell(EndGroup());
 }
 
-Failure Join(ncclComm_t* handle, int ranks, const ncclUniqueId& id, int rank, bool blocking) {
+// How a new communicator is to be.
+struct Settings {
+  bool blocking = true, shares = false;
+};
+
+Failure SettingsOf(const ncclConfig_t* config, Settings& settings) {
+  if (config == nullptr) return {};
+  const ncclConfig_t wanted = NCCL_CONFIG_INITIALIZER;
+  if (config->magic != wanted.magic || config->size != wanted.size) {
+    return {ncclInvalidArgument, "the config was not made by NCCL_CONFIG_INITIALIZER"};
+  }
+  settings = {config->blocking != 0, config->splitShare == 1};
+  return {};
+}
+
+Failure Join(ncclComm_t* handle, int ranks, const ncclUniqueId& id, int rank,
+             const Settings& settings) {
   if (handle == nullptr) return {ncclInvalidArgument, "no place for the communicator"};
   *handle = nullptr;
   if (ranks < 1 || rank < 0 || rank >= ranks) {
     return {ncclInvalidArgument,
             "rank " + std::to_string(rank) + " of " + std::to_string(ranks) + " ranks"};
   }
-  Communicator communicator{.rank = rank, .blocking = blocking};
+  Communicator communicator{.rank = rank, .blocking = settings.blocking, .shares = settings.shares};
   if (Failure failure = Process::Get().CliqueOf(id, ranks, communicator.clique)) return failure;
   if (Failure failure = communicator.clique->Join(rank, ranks)) return failure;
   *handle = Process::Get().Add(communicator);
+  ++Process::Get().connected;
   group.joining.push_back(std::move(communicator));
   return {};
 }
 
+#ifndef NCCL_ON_HOST_BEFORE_SPLITS
+// One rank's call of a split. Waits, in a communicator that blocks.
+Failure SplitOne(ncclComm_t parent, int color, int key, ncclComm_t* handle,
+                 const ncclConfig_t* config) {
+  Communicator communicator;
+  if (Failure failure = Process::Get().Find(parent, communicator)) return failure;
+  if (handle == nullptr) return {ncclInvalidArgument, "no place for the communicator"};
+  if (!communicator.clique->connected() || communicator.state != Communicator::State::kOpen) {
+    return {ncclInvalidUsage, "a communicator is split that is not connected, or finalized"};
+  }
+  Settings settings{communicator.blocking, communicator.shares};
+  if (Failure failure = SettingsOf(config, settings)) return failure;
+  *handle = nullptr;
+  ++Process::Get().splits;
+  Communicator part{.blocking = settings.blocking, .shares = settings.shares};
+  if (communicator.shares) part.family = communicator.family;
+  const auto take = [handle, part](std::shared_ptr<Clique> clique, int rank) mutable {
+    part.clique = std::move(clique);
+    part.rank = rank;
+    if (part.clique != nullptr) *handle = Process::Get().Add(part);
+  };
+  Failure failure = communicator.clique->PostSplit(communicator.rank, {color, key, take});
+  const double limit = Process::Get().limit_seconds;
+  if (failure) return failure;
+  return communicator.blocking ? communicator.clique->Await(communicator.rank, limit)
+                               : communicator.clique->State(communicator.rank, limit);
+}
+#endif
+
 ncclResult_t JoinOne(ncclComm_t* handle, int ranks, const ncclUniqueId& id, int rank,
-                     bool blocking) {
+                     const Settings& settings) {
   ++group.depth;
-  const Failure failure = Join(handle, ranks, id, rank, blocking);
+  const Failure failure = Join(handle, ranks, id, rank, settings);
   if (failure && !group.failure) group.failure = failure;
   if (group.depth > 1) {
     --group.depth;
@@ -153,9 +206,19 @@ extern "C" {
 
 void ncclOnHostSetTimeLimit(double seconds) { Process::Get().limit_seconds = seconds; }
 
+NcclOnHostCounts ncclOnHostTakeCounts() {
+  Process& process = Process::Get();
+  return {process.connected.exchange(0), process.splits.exchange(0), process.looks.exchange(0),
+          process.aborted.exchange(0), process.aborted_inside.exchange(0)};
+}
+
 ncclResult_t ncclGetVersion(int* version) {
   if (version == nullptr) return Tell({ncclInvalidArgument, "no place for the version"});
+#ifdef NCCL_ON_HOST_BEFORE_SPLITS
+  *version = NCCL_VERSION(2, 17, 1);
+#else
   *version = NCCL_VERSION_CODE;
+#endif
   return ncclSuccess;
 }
 
@@ -180,17 +243,22 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 }
 
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
-  return JoinOne(comm, ranks, id, rank, true);
+  return JoinOne(comm, ranks, id, rank, {});
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
                                     ncclConfig_t* config) {
-  const ncclConfig_t wanted = NCCL_CONFIG_INITIALIZER;
-  if (config != nullptr && (config->magic != wanted.magic || config->size != wanted.size)) {
-    return Tell({ncclInvalidArgument, "the config was not made by NCCL_CONFIG_INITIALIZER"});
-  }
-  return JoinOne(comm, ranks, id, rank, config == nullptr || config->blocking != 0);
+  Settings settings;
+  if (Failure failure = SettingsOf(config, settings)) return Tell(failure);
+  return JoinOne(comm, ranks, id, rank, settings);
 }
+
+#ifndef NCCL_ON_HOST_BEFORE_SPLITS
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm,
+                           ncclConfig_t* config) {
+  return Tell(SplitOne(comm, color, key, newcomm, config));
+}
+#endif
 
 ncclResult_t ncclCommInitAll(ncclComm_t* comms, int devices, const int* list) {
   if (comms == nullptr || devices < 1) return Tell({ncclInvalidArgument, "no communicators"});
@@ -224,8 +292,13 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   Communicator communicator;
   if (Failure failure = Process::Get().Find(comm, communicator)) return Tell(failure);
-  communicator.clique->Abort(communicator.rank);
+  ++Process::Get().aborted;
+  if (Process::Get().IsEntered(comm)) ++Process::Get().aborted_inside;
   Process::Get().SetState(comm, Communicator::State::kAborted);
+  communicator.clique->Abort(communicator.rank);
+  for (const Communicator& other : Process::Get().Family(communicator.family)) {
+    other.clique->Abort(other.rank);
+  }
   return ncclSuccess;
 }
 
@@ -233,8 +306,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   Communicator communicator;
   if (Failure failure = Process::Get().Find(comm, communicator)) return Tell(failure);
   if (error == nullptr) return Tell({ncclInvalidArgument, "no place for the error"});
-  *error = Tell(communicator.clique->failure());
-  if (*error == ncclSuccess && !communicator.clique->connected()) *error = ncclInProgress;
+  ++Process::Get().looks;
+  *error = Tell(communicator.clique->State(communicator.rank, Process::Get().limit_seconds));
   return ncclSuccess;
 }
 

@@ -44,8 +44,34 @@ Failure Process::CliqueOf(const ncclUniqueId& id, int ranks, std::shared_ptr<Cli
 
 ncclComm_t Process::Add(Communicator communicator) {
   std::lock_guard lock(mutex_);
-  communicators_[++last_handle_] = std::move(communicator);
+  ++last_handle_;
+  if (communicator.family == 0) communicator.family = static_cast<int64_t>(last_handle_);
+  communicators_[last_handle_] = std::move(communicator);
   return reinterpret_cast<ncclComm_t>(last_handle_);
+}
+
+std::vector<Communicator> Process::Family(int64_t family) const {
+  std::lock_guard lock(mutex_);
+  std::vector<Communicator> members;
+  for (const auto& [number, one] : communicators_) {
+    if (one.family == family && one.clique != nullptr) members.push_back(one);
+  }
+  return members;
+}
+
+void Process::Enter(const std::vector<ncclComm_t>& handles) {
+  std::lock_guard lock(mutex_);
+  for (ncclComm_t handle : handles) entered_.insert(NumberOf(handle));
+}
+
+void Process::Leave(const std::vector<ncclComm_t>& handles) {
+  std::lock_guard lock(mutex_);
+  for (ncclComm_t handle : handles) entered_.erase(entered_.find(NumberOf(handle)));
+}
+
+bool Process::IsEntered(ncclComm_t handle) const {
+  std::lock_guard lock(mutex_);
+  return entered_.count(NumberOf(handle)) > 0;
 }
 
 Failure Process::Find(ncclComm_t handle, Communicator& communicator) const {

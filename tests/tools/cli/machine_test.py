@@ -105,6 +105,24 @@ def test_a_machine_without_a_rate_for_the_precision_is_refused():
     check(found["precision"] == "float16" and found["notes"] == [], f"{found}")
 
 
+def test_whether_gpus_are_deterministic_is_remembered_and_said():
+    flags = f"mlp_tiny {ELSEWHERE} --batch 8 --replace -o kind.textproto"
+    for option, other in (("", " --nondeterministic"), (" --nondeterministic", "")):
+        found = answer(f"plan {flags}{option}", "predicted_ns nondeterministic")
+        check(found["nondeterministic"] == bool(option), f"{found}")
+        again = answer("simulate kind.textproto -o kind.json", "predicted_ns nondeterministic")
+        for key in ("predicted_ns", "nondeterministic"):
+            check(again[key] == found[key], f"{key}: {again[key]} is not {found[key]}")
+        line = "run kind.textproto --backend cpu --steps 1 --timeline none"
+        alike = partita(line + option)
+        check("deterministic" not in alike.err, alike.err)
+        differs = partita(line + other)
+        check("note: the plan was priced " in differs.err and "--nondeterministic" in differs.err, differs.err)
+    # Of cores there is one kind.
+    partita(f"plan mlp_tiny --devices 1 {FEW} --nondeterministic --replace -o cores.textproto")
+    check("deterministic" not in partita("run cores.textproto --steps 1 --timeline none").err, "a note about cores")
+
+
 def tensor_machine(precision):
     """A file of two GPUs with a rate for a precision."""
     path = f"{precision}_machine.textproto"

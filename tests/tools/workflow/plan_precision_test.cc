@@ -11,6 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "cost_model/casts.h"
 #include "cost_model/machines.h"
+#include "graph/parallel/device_topology.h"
+#include "graph/partition/planned_step.h"
 #include "graph/support/error_category.h"
 #include "runtime/backend/backends.h"
 #include "runtime/backend/cuda/plan/kernel_steps.h"
@@ -82,6 +84,26 @@ TEST(PlanPrecisionTest, WithoutAnyClassThatHasItOnlyAskingIsAnError) {
   EXPECT_EQ(run->precision, Precision::kFloat32);
   EXPECT_THAT(run->notes, ElementsAre(HasSubstr("the reference backend computes in float32")));
   EXPECT_TRUE(IsUsageError(PrecisionFor(plan, Precision::kFloat16, cores).status()));
+}
+
+TEST(PlanPrecisionTest, ARunThatIsAsDeterministicAsThePredictionNeedsNoNote) {
+  Plan plan = MixedPlan(Precision::kFloat32);
+  EXPECT_EQ(NoteOfDeterminism(plan, false), "");
+  EXPECT_THAT(NoteOfDeterminism(plan, true), HasSubstr("priced for deterministic GPUs"));
+  plan.choices.nondeterministic = true;
+  EXPECT_EQ(NoteOfDeterminism(plan, true), "");
+  EXPECT_THAT(NoteOfDeterminism(plan, false), HasSubstr("priced with --nondeterministic"));
+  plan.topology = VirtualCpuDevices(2, Bytes(1));
+  EXPECT_EQ(NoteOfDeterminism(plan, false), "");
+}
+
+TEST(PlanPrecisionTest, OnlyGpusArePricedOtherwise) {
+  Plan plan = MixedPlan(Precision::kFloat32);
+  EXPECT_THAT(PartitionOptionsOf(plan.topology, plan.choices).nondeterministic_of_device,
+              IsEmpty());
+  plan.choices.nondeterministic = true;
+  EXPECT_THAT(PartitionOptionsOf(plan.topology, plan.choices).nondeterministic_of_device,
+              ElementsAre(false, true));
 }
 
 // The ranks of a mixed plan: each has the backend of its own device only.

@@ -183,5 +183,17 @@ TEST_F(ProfilingTest, ProductsAreMeasuredInThePrecisionOfTheDevices) {
   EXPECT_EQ(again.measured, 0);
 }
 
+TEST_F(ProfilingTest, CoresAreDeterministicWhateverIsWanted) {
+  request_.samples = 1;
+  const ProfilingResult plain = Measure();
+  EXPECT_TRUE(plain.complete);
+  for (KernelWork& kernel : wanted_.kernels) {
+    kernel.signature = WithDeterminism(std::move(kernel.signature), false);
+  }
+  const ProfilingResult again = Measure();
+  EXPECT_EQ(again.known, plain.measured);
+  EXPECT_EQ(again.measured, 0);
+}
+
 }  // namespace
 }  // namespace partita

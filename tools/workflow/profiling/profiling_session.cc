@@ -58,6 +58,12 @@ TaskBody TransfersOf(const std::vector<std::pair<int, int>>& pairs, int64_t elem
   return task;
 }
 
+bool HasCores(const PricedMachine& priced) {
+  const auto& devices = priced.machine->topology.devices();
+  return std::any_of(devices.begin(), devices.end(),
+                     [](const Device& device) { return device.kind == DeviceKind::kCpu; });
+}
+
 }  // namespace
 
 ProfileRecord RecordOfWork(const ProfiledWork& work) {
@@ -114,6 +120,8 @@ ProfilingSession::ProfilingSession(ProfileDb& db, const PricedMachine& priced,
       at_once_(AtOnce(priced.machine->topology, devices)),
       fingerprint_(priced.FingerprintOf(devices_[0])),
       precision_(priced.PrecisionOf(devices_[0])),
+      is_gpu_(priced.device(devices_[0]).kind == DeviceKind::kGpu),
+      adds_nondeterministic_(is_gpu_ && priced.nondeterministic && HasCores(priced)),
       request_(request),
       passes_((request.samples + request.samples_per_pass - 1) / request.samples_per_pass) {}
 
@@ -254,7 +262,12 @@ void ProfilingSession::ListKernels(const WantedSignatures& wanted) {
     if (Lists(RecordOfWork(work).signature, request_.add_samples)) AddToBatch(work);
   };
   for (KernelWork kernel : wanted.kernels) {
-    kernel.signature = InPrecision(std::move(kernel.signature), precision_);
+    const bool deterministic = kernel.signature.deterministic || !is_gpu_;
+    kernel.signature =
+        WithDeterminism(InPrecision(std::move(kernel.signature), precision_), deterministic);
+    add(kernel);
+    if (!adds_nondeterministic_) continue;
+    kernel.signature = WithDeterminism(std::move(kernel.signature), false);
     add(kernel);
   }
   for (const MoveSignature& move : wanted.moves) add(move);

@@ -89,6 +89,9 @@ class ProfilingSession {
   const std::vector<DeviceId> at_once_;  // devices of the class that share no core
   const DeviceFingerprint fingerprint_;
   const Precision precision_;  // compute type of the class
+  // Where kernels that are not deterministic are wanted: of GPUs, and of what cores do in one strategy
+  // and GPUs in another, too.
+  const bool is_gpu_, adds_nondeterministic_;
   const ProfilingRequest& request_;
   const int passes_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();

@@ -139,6 +139,7 @@ void PlanConverted(Convolution convolution, const std::optional<BlockedOperands>
   const KernelOptions& options = planner.options();
   s.precision = options.precision;
   s.channels_last = options.channels_last;
+  s.deterministic = options.deterministic;
   const bool converts = s.channels_last || TypeOf(s.precision) != NumberType::kFloat32;
   struct Operand {
     void** data;

@@ -27,14 +27,16 @@ struct GemmShape {
   int64_t lda = 0, ldb = 0, ldc = 0;
   bool bias = false;
   Precision precision = Precision::kFloat32;
-  int64_t batch = 1;  // number of products
+  bool deterministic = true;  // false: sums may be made in an order that differs from run to run
+  int64_t batch = 1;          // number of products
   int64_t stride_a = 0, stride_b = 0, stride_c = 0;
 
   friend bool operator==(const GemmShape&, const GemmShape&) = default;
   template <class H>
   friend H AbslHashValue(H h, const GemmShape& s) {
     return H::combine(std::move(h), s.transpose_a, s.transpose_b, s.m, s.n, s.k, s.lda, s.ldb,
-                      s.ldc, s.bias, s.precision, s.batch, s.stride_a, s.stride_b, s.stride_c);
+                      s.ldc, s.bias, s.precision, s.deterministic, s.batch, s.stride_a, s.stride_b,
+                      s.stride_c);
   }
 };
 
@@ -69,6 +71,7 @@ struct ConvolutionShape {
   bool bias = false, relu = false;  // forward, float32 only: added to y, then applied
   Precision precision = Precision::kFloat32;
   bool channels_last = false;
+  bool deterministic = true;  // as in GemmShape
 
   // Extents of what the pass writes.
   const std::array<int64_t, 4>& result() const {
@@ -79,7 +82,7 @@ struct ConvolutionShape {
   template <class H>
   friend H AbslHashValue(H h, const ConvolutionShape& s) {
     return H::combine(std::move(h), s.pass, s.x, s.w, s.y, s.pad, s.stride, s.dilation, s.groups,
-                      s.bias, s.relu, s.precision, s.channels_last);
+                      s.bias, s.relu, s.precision, s.channels_last, s.deterministic);
   }
 };
 
@@ -126,6 +129,7 @@ struct KernelOptions {
   // Convolutions with a stride of images of few channels, which tensor cores are made for badly:
   // blocks of stride x stride pixels become channels of a convolution without stride.
   bool blocks = false;
+  bool deterministic = true;  // as in GemmShape
 
   friend bool operator==(const KernelOptions&, const KernelOptions&) = default;
 };

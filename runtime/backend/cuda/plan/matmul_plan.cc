@@ -90,6 +90,7 @@ void PlanProduct(const Side& a, const Side& b, const ProductExtents& extents, co
                 m,
                 target.has_bias,
                 planner.options().precision,
+                planner.options().deterministic,
                 batch};
   const MatrixOperand a_matrices{a.data, batch * (a.transpose ? m : k), a.wide};
   const MatrixOperand b_matrices{b.data, batch * (b.transpose ? k : n), b.wide};
