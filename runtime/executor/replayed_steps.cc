@@ -1,5 +1,6 @@
 #include "runtime/executor/replayed_steps.h"
 
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -37,27 +38,19 @@ absl::Status ReplayedSteps::Agreed(const absl::Status& own) const {
 }
 
 absl::StatusOr<bool> ReplayedSteps::Compare(bool piecewise) {
-  constexpr int kTag = 32766;
   struct Word {
     BatchAddress batch;
     int64_t piecewise = 0;
   };
   CHECK(batches_.size() == 1u) << "a process with several devices";
-  MessagePort& port = *setup_.port;
-  std::vector<Word> words(static_cast<size_t>(port.size()));
-  Word& own = words[static_cast<size_t>(port.rank())];
-  own = {batches_[0], piecewise ? 1 : 0};
-  std::vector<MessagePort::Message> messages;
-  for (int peer = 0; peer < port.size(); ++peer) {
-    if (peer == port.rank()) continue;
-    Word& word = words[static_cast<size_t>(peer)];
-    messages.push_back({.peer = peer, .receives = false, .data = &own, .bytes = sizeof(Word)});
-    messages.push_back({.peer = peer, .receives = true, .data = &word, .bytes = sizeof(Word)});
-  }
-  RETURN_IF_ERROR(port.Exchange(messages, kTag));
+  const Word own{batches_[0], piecewise ? 1 : 0};
+  const std::string bytes(reinterpret_cast<const char*>(&own), sizeof own);
+  ASSIGN_OR_RETURN(const std::vector<std::string> all, GatherBytes(*setup_.port, bytes));
   batches_.clear();
   bool any = false;
-  for (const Word& word : words) {
+  for (const std::string& one : all) {
+    Word word;
+    std::memcpy(&word, one.data(), sizeof word);
     batches_.push_back(word.batch);
     any |= word.piecewise != 0;
   }

@@ -24,8 +24,8 @@ namespace partita {
 // itself and run by its own thread. Then all processes of the program do the same at every step,
 // since NCCL demands that a call is recorded by all of its ranks or by none, and that all run what
 // they recorded together. So before each step each process tells the others where its batch is and
-// whether it wants the step piece by piece, in one message; a step is replayed where all batches
-// are where they were when it was recorded. What one process cannot record, none does.
+// whether it wants the step piece by piece (GatherBytes); a step is replayed where all batches are
+// where they were when it was recorded. What one process cannot record, none does.
 class ReplayedSteps {
  public:
   // What belongs to the executor, and outlives this.
