@@ -9,6 +9,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "graph/support/median.h"
 
 namespace partita {
 namespace {
@@ -44,9 +45,7 @@ double MedianError(std::span<const FitPoint> points, const Line& line) {
         point.latencies * line.latency_ns + 1e9 * point.bytes / line.bytes_per_second;
     errors.push_back(std::abs(nanos / point.nanos - 1));
   }
-  const auto middle = errors.begin() + static_cast<int64_t>(errors.size() / 2);
-  std::nth_element(errors.begin(), middle, errors.end());
-  return *middle;
+  return Median(std::move(errors));
 }
 
 double MedianOf(const ProfileRecord& record) {

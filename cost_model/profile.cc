@@ -13,18 +13,10 @@
 #include "graph/collective/collective.h"
 #include "graph/support/check.h"
 #include "graph/support/fingerprint.h"
+#include "graph/support/median.h"
 
 namespace partita {
 namespace {
-
-int64_t Median(std::vector<int64_t> values) {
-  const size_t middle = values.size() / 2;
-  std::nth_element(values.begin(), values.begin() + middle, values.end());
-  const int64_t upper = values[middle];
-  if (values.size() % 2 == 1) return upper;
-  const int64_t lower = *std::max_element(values.begin(), values.begin() + middle);
-  return lower + (upper - lower) / 2;
-}
 
 // The pattern of element types and formats, without shapes.
 std::string Pattern(const std::vector<KernelTensor>& tensors) {
@@ -170,7 +162,7 @@ std::string KeyOf(const CollectiveCall& call) {
 
 Timing TimingOf(std::span<const int64_t> samples_ns, int64_t scratch_bytes) {
   CHECK(!samples_ns.empty());
-  const int64_t median = Median({samples_ns.begin(), samples_ns.end()});
+  const int64_t median = Median(std::vector<int64_t>(samples_ns.begin(), samples_ns.end()));
   std::vector<int64_t> deviations;
   for (int64_t sample : samples_ns) deviations.push_back(std::abs(sample - median));
   std::vector<int64_t> sorted(samples_ns.begin(), samples_ns.end());

@@ -9,6 +9,7 @@
 #include "graph/support/check.h"
 #include "graph/support/clock.h"
 #include "graph/support/exceptions.h"
+#include "graph/support/median.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/thread.h"
 
@@ -19,12 +20,6 @@ constexpr int64_t kLong = 5'000'000;       // ns beyond which waking threads doe
 constexpr int64_t kBusyPiece = 20'000;     // ns of work between two looks at the clock
 constexpr int64_t kLeastBusy = 2'000'000;  // ns of work concurrent with communication
 constexpr int kInARow = 8;
-
-int64_t Median(std::vector<int64_t> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // So many rounds of arithmetic that touches no memory.
 absl::Status Compute(int64_t rounds) {

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "absl/strings/str_format.h"
+#include "graph/support/median.h"
 
 namespace partita {
 namespace {
@@ -40,10 +41,7 @@ double TrainingMetrics::running_accuracy() const { return Recent(accuracies_); }
 
 int64_t TrainingMetrics::median_step_ns() const {
   if (wall_ns_.empty()) return 0;
-  std::vector<int64_t> sorted = wall_ns_;
-  const auto middle = sorted.begin() + static_cast<int64_t>(sorted.size() / 2);
-  std::nth_element(sorted.begin(), middle, sorted.end());
-  return *middle;
+  return Median(wall_ns_);
 }
 
 double TrainingMetrics::median_images_per_second() const {

@@ -26,6 +26,7 @@
 
 #include "absl/strings/str_format.h"
 #include "graph/support/clock.h"
+#include "graph/support/median.h"
 #include "graph/support/status_macros.h"
 #include "runtime/train/data/loader.h"
 
@@ -112,11 +113,6 @@ struct LoaderTimes {
     steps.insert(steps.end(), turn.begin(), turn.end());
     fastest = std::min(fastest, Mean(turn));
   }
-  double Median() const {
-    std::vector<double> sorted = steps;
-    std::nth_element(sorted.begin(), sorted.begin() + sorted.size() / 2, sorted.end());
-    return sorted[sorted.size() / 2];
-  }
 };
 
 using TimesByWorkers = std::array<LoaderTimes, kWorkers.size()>;
@@ -143,7 +139,7 @@ absl::StatusOr<bool> Run(int64_t step_ns) {
     const auto near = [&](double gain) { return std::abs(gain / possible - 1) <= kTolerance; };
     absl::PrintF("%6.1f", ratio);
     for (size_t k = 1; k < kWorkers.size(); ++k) {
-      const double by_median = times[0].Median() / times[k].Median();
+      const double by_median = Median(times[0].steps) / Median(times[k].steps);
       const double by_fastest = times[0].fastest / times[k].fastest;
       good = good && (near(by_median) || near(by_fastest));
       absl::PrintF("  %5.2fx (%.2fx)", by_median, by_fastest);

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
+#include "graph/support/median.h"
 #include "graph/support/status_macros.h"
 
 namespace partita {
@@ -74,10 +76,7 @@ class Halving {
       if (!timings[k].has_value() || predicted <= 0) continue;
       ratios.push_back(static_cast<double>(timings[k]->median_ns) / predicted);
     }
-    if (ratios.empty()) return 1;
-    const auto middle = ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2);
-    std::nth_element(ratios.begin(), middle, ratios.end());
-    return *middle;
+    return ratios.empty() ? 1 : Median(std::move(ratios));
   }
 
   // Step times in ns: the means of what was measured and predicted, weighted by the inverse of their

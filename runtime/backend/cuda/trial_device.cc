@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <utility>
+#include <vector>
 
+#include "graph/support/median.h"
 #include "graph/support/status_macros.h"
 #include "runtime/backend/cuda/cuda_status.h"
 
@@ -63,15 +66,14 @@ class CudaTrialDevice : public TrialDevice {
       RETURN_IF_ERROR(CudaStatus(cudaEventRecord(marks[k].event, nullptr), "measuring"));
     }
     RETURN_IF_ERROR(CudaStatus(cudaEventSynchronize(marks[kRuns].event), "measuring"));
-    std::array<double, kRuns> times = {};
+    std::vector<double> times;
     for (size_t k = 0; k < kRuns; ++k) {
       float ms = 0;
       RETURN_IF_ERROR(
           CudaStatus(cudaEventElapsedTime(&ms, marks[k].event, marks[k + 1].event), "measuring"));
-      times[k] = static_cast<double>(ms);
+      times.push_back(static_cast<double>(ms));
     }
-    std::nth_element(times.begin(), times.begin() + kRuns / 2, times.end());
-    return times[kRuns / 2];
+    return Median(std::move(times));
   }
 
  private:

@@ -14,6 +14,7 @@
 #include "cost_model/fit.h"
 #include "cost_model/gpu_machine.h"
 #include "cost_model/machines.h"
+#include "graph/support/median.h"
 #include "graph/support/status_macros.h"
 #include "runtime/backend/gpus.h"
 #include "runtime/comm/communicators.h"
@@ -92,8 +93,6 @@ collective_rates: lines through collectives of 4 B to 16 MiB, by algorithm and n
 constexpr char kGpuMethod[] = R"(
 On GPUs every run finds its operands out of the L2 cache but for those that the device wrote right before, as
 in a step, and a GPU's link to host memory is a line through copies of pinned memory.)";
-
-int64_t Median(const std::vector<int64_t>& samples) { return TimingOf(samples).median_ns; }
 
 // Tells how many measurements of all classes are done.
 class MeasurementProgress {
