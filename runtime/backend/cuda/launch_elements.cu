@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kThreads)
     typename F::Operands operands[4];
 #pragma unroll
     for (int k = 0; k < 4; ++k) operands[k] = functor.Load(v * 4 + k);
-    functor.template StoreVector<4>(v * 4, operands);
+    StoreFour(functor, v * 4, operands);
   }
   const Int rest = vectors * 4 + thread;
   if (rest < count) functor.Store(rest, functor.Load(rest));

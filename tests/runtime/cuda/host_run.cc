@@ -12,7 +12,7 @@ template <class F, class Int>
 void RunVector(const F& functor, Int i) {
   const typename F::Operands operands[] = {functor.Load(i), functor.Load(i + 1),
                                            functor.Load(i + 2), functor.Load(i + 3)};
-  functor.template StoreVector<4>(i, operands);
+  StoreFour(functor, i, operands);
 }
 
 template <class Int>

@@ -47,10 +47,6 @@ struct ReluElement {
   PARTITA_HOST_DEVICE void Store(Int i, float value) const {
     y[i] = value < 0 ? 0.0f : value;
   }
-  template <int kCount, class Int>
-  PARTITA_HOST_DEVICE void StoreVector(Int i, const float* of) const {
-    for (int k = 0; k < kCount; ++k) Store(i + k, of[k]);
-  }
 };
 
 struct ReluGradientElement {
@@ -73,10 +69,6 @@ struct ReluGradientElement {
   template <class Int>
   PARTITA_HOST_DEVICE void Store(Int i, const Operands& of) const {
     dx[i] = of.first > 0 ? of.second : 0.0f;
-  }
-  template <int kCount, class Int>
-  PARTITA_HOST_DEVICE void StoreVector(Int i, const Operands* of) const {
-    for (int k = 0; k < kCount; ++k) Store(i + k, of[k]);
   }
 };
 
@@ -104,10 +96,6 @@ struct ScaleElement {
   PARTITA_HOST_DEVICE void Store(Int i, float value) const {
     const float factor = scale == nullptr ? alpha : alpha * ReadOnly(scale);
     y[i] = factor * value + beta;
-  }
-  template <int kCount, class Int>
-  PARTITA_HOST_DEVICE void StoreVector(Int i, const float* of) const {
-    for (int k = 0; k < kCount; ++k) Store(i + k, of[k]);
   }
 };
 
@@ -140,10 +128,6 @@ struct BinaryInOrderElement {
   template <class Int>
   PARTITA_HOST_DEVICE void Store(Int i, const Operands& of) const {
     y[i] = ResultOf(op, of);
-  }
-  template <int kCount, class Int>
-  PARTITA_HOST_DEVICE void StoreVector(Int i, const Operands* of) const {
-    for (int k = 0; k < kCount; ++k) Store(i + k, of[k]);
   }
 };
 

@@ -79,10 +79,6 @@ struct LayerNormElement {
     const auto xhat = static_cast<float>(RowStatistics::Normalized(statistics + row, value));
     y[i] = xhat * ReadOnly(gamma + column) + ReadOnly(beta + column);
   }
-  template <int kCount, class Int>
-  PARTITA_HOST_DEVICE void StoreVector(Int i, const float* of) const {
-    for (int k = 0; k < kCount; ++k) Store(i + k, of[k]);
-  }
 };
 
 // Means over a row of the gradient of xhat, and of that times xhat.
@@ -148,10 +144,6 @@ struct LayerNormGradientElement {
     const double mean = ReadOnly(&means[row].mean), along = ReadOnly(&means[row].along);
     const double rstd = ReadOnly(&statistics[row].rstd);
     dx[i] = static_cast<float>(rstd * (gradient - mean - xhat * along));
-  }
-  template <int kCount, class Int>
-  PARTITA_HOST_DEVICE void StoreVector(Int i, const Operands* of) const {
-    for (int k = 0; k < kCount; ++k) Store(i + k, of[k]);
   }
 };
 

@@ -23,8 +23,8 @@ template <class F>
 struct ReadsFirst<F, std::void_t<typename F::Operands>> : std::true_type {};
 
 // A functor whose elements lie in order in some of its pointers has VisitVectors(visit), which calls
-// visit with references to these, and StoreVector<n>(i, operands), which stores n neighbours: where
-// these pointers suit vectors, four neighbours are read and written at once.
+// visit with references to these: where they suit vectors, four neighbours are read and written at
+// once. Those that share work have StoreVector<n>(i, operands), which stores n of them.
 template <class F, class = void>
 struct HasVectors : std::false_type {};
 struct VectorVisitor {
@@ -34,6 +34,21 @@ struct VectorVisitor {
 template <class F>
 struct HasVectors<F, std::void_t<decltype(std::declval<F&>().VisitVectors(VectorVisitor()))>>
     : std::true_type {};
+
+template <class F, class = void>
+struct StoresVectors : std::false_type {};
+template <class F>
+struct StoresVectors<F, std::void_t<decltype(std::declval<const F&>().template StoreVector<4>(
+                            0, std::declval<const typename F::Operands*>()))>> : std::true_type {};
+// Stores four neighbours from element i on.
+template <class F, class Int>
+PARTITA_HOST_DEVICE void StoreFour(const F& functor, Int i, const typename F::Operands* operands) {
+  if constexpr (StoresVectors<F>::value) {
+    functor.template StoreVector<4>(i, operands);
+  } else {
+    for (int k = 0; k < 4; ++k) functor.Store(i + k, operands[k]);
+  }
+}
 
 // Some have suits_vectors(), which says whether their other operands, too, allow four at once.
 template <class F, class = void>

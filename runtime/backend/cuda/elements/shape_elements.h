@@ -30,10 +30,6 @@ struct CopyElement {
   PARTITA_HOST_DEVICE void Store(Int i, float value) const {
     y[i] = factor * value;
   }
-  template <int kCount, class Int>
-  PARTITA_HOST_DEVICE void StoreVector(Int i, const float* of) const {
-    for (int k = 0; k < kCount; ++k) Store(i + k, of[k]);
-  }
 };
 
 // y[i] = factor * x[from(i)]; y does not lie over x.

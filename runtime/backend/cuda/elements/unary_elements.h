@@ -43,10 +43,6 @@ struct UnaryElement {
   PARTITA_HOST_DEVICE void Store(Int i, float value) const {
     y[i] = Value(value);
   }
-  template <int kCount, class Int>
-  PARTITA_HOST_DEVICE void StoreVector(Int i, const float* of) const {
-    for (int k = 0; k < kCount; ++k) Store(i + k, of[k]);
-  }
 
  private:
   PARTITA_HOST_DEVICE float Value(float value) const {
@@ -94,10 +90,6 @@ struct UnaryGradientElement {
   template <class Int>
   PARTITA_HOST_DEVICE void Store(Int i, const Operands& of) const {
     dx[i] = Gradient(of.read, of.dy);
-  }
-  template <int kCount, class Int>
-  PARTITA_HOST_DEVICE void StoreVector(Int i, const Operands* of) const {
-    for (int k = 0; k < kCount; ++k) Store(i + k, of[k]);
   }
 
  private:
