@@ -1,5 +1,7 @@
 #include <google/protobuf/text_format.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <memory>
 
 #include "cost_model/default_cost_model.h"
@@ -56,11 +58,18 @@ absl::Status ReadOnnx(const std::string& input) {
 // The large files are as rare as they are slow: they are in the corpus of the long run only.
 std::vector<std::string> OnnxFiles() {
   std::vector<std::string> files;
-  for (const char* name :
-       {"models/alexnet.onnx", "models/alexnet_torchscript.onnx", "models/mlp.onnx",
-        "models/vgg11.onnx", "models/lstm_lm_optimized.onnx", "oracle/mlp/model.onnx"}) {
+  for (const char* name : {"models/alexnet.onnx", "models/alexnet_torchscript.onnx",
+                           "models/mlp.onnx", "models/vgg11.onnx", "models/lstm_lm.onnx",
+                           "models/lstm_lm_optimized.onnx", "oracle/mlp/model.onnx"}) {
     files.push_back(TestData(name));
   }
+  std::vector<std::string> operators;
+  for (const auto& file :
+       std::filesystem::directory_iterator(PARTITA_TEST_DATA "/onnx_operators")) {
+    if (file.path().extension() == ".onnx") operators.push_back(file.path().filename());
+  }
+  std::sort(operators.begin(), operators.end());
+  for (const std::string& name : operators) files.push_back(TestData("onnx_operators/" + name));
   return files;
 }
 
