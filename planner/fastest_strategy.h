@@ -41,8 +41,8 @@ Baseline BaselineAmong(const Evaluator& evaluator, const std::vector<NamedStrate
                        const PlanClock& clock, const std::atomic<bool>* stop);
 
 // Returns what a search found, with its buckets: a start, or another strategy that the search found,
-// takes the place of the best where it is faster once all-reduces are in the best buckets and in the best order;
-// those besides data parallelism as long as time for the plan is left.
+// takes the place of the best where it is faster once all-reduces are in the best buckets and in the
+// best order; those besides data parallelism as long as time for the plan is left.
 BucketedStrategy TakeFastest(const SearchProblem& problem, const Baseline& baseline,
                              const PlanClock& clock, const std::atomic<bool>* stop,
                              SearchResult& found);

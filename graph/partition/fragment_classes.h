@@ -8,9 +8,9 @@
 
 namespace partita {
 
-// Decisions that the fragments of a graph follow from. A *decision* is the configuration of an anchor, which is
-// decision a for graph.anchors()[a], or the layouts of a weight: decision anchors + w for
-// graph.weights()[w].
+// Decisions that the fragments of a graph follow from. A *decision* is the configuration of an
+// anchor, which is decision a for graph.anchors()[a], or the layouts of a weight: decision anchors + w
+// for graph.weights()[w].
 struct FragmentDecisions {
   std::vector<int32_t> of_op;                   // indexed by OpId: the one that its parts follow
   std::vector<std::vector<int32_t>> of_layout;  // indexed by weight: those of its default layouts

@@ -132,7 +132,7 @@ def fuzz(options):
 def lines_of(folder):
     """{source: {line: times}} of all that ran, of the sources of this project."""
     times = {}
-    notes = [path for path in folder.rglob("*.gcda")]
+    notes = list(folder.rglob("*.gcda"))
     for begin in range(0, len(notes), 50):
         # A line of JSON for each; files would have one name for all objects called unity_0.
         text = run(["gcov", "--json-format", "--stdout", *notes[begin:begin + 50]], stdout=subprocess.PIPE,

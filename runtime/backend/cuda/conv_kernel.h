@@ -17,7 +17,8 @@ class ConvolutionRunner {
   // The algorithm is the fastest within MostWorkspace whose bits do not change from run to run, if
   // the shape is deterministic, and that keeps what is not a number: the store's, or else measured on
   // zeros in memory of its own and kept in the store; where there is no memory for that, the library's
-  // guess, which is kept, too, as one that was not tried. `cudnn` outlives the runner. Waits for the device.
+  // guess, which is kept, too, as one that was not tried. `cudnn` outlives the runner. Waits for the
+  // device.
   static absl::StatusOr<std::unique_ptr<ConvolutionRunner>> Prepare(const ConvolutionShape& shape,
                                                                     Cudnn* cudnn);
 

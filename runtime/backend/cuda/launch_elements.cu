@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kThreads)
     ReadThenWriteVectors(const __grid_constant__ F given, Int count) {
   F functor = given;
   functor.VisitVectors(AssumeAligned());
-  functor.VisitPointers(ReadNumbers());
+  VisitPointersOf(functor, ReadNumbers());
   const Int thread = static_cast<Int>(blockIdx.x) * kThreads + static_cast<Int>(threadIdx.x);
   const Int vectors = count / 4, step = static_cast<Int>(gridDim.x) * kThreads;
   for (Int v = thread; v < vectors; v += step) {

@@ -1,7 +1,5 @@
 #include "runtime/backend/cuda/move_kernels.h"
 
-#include <algorithm>
-
 #include "runtime/backend/cuda/elements/read_first.h"
 
 namespace partita {
@@ -9,10 +7,6 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int64_t kMostBlocks = 4096;  // beyond it, threads take several elements
-
-int BlocksFor(int64_t elements) {
-  return static_cast<int>(std::min(kMostBlocks, (elements + kThreads - 1) / kThreads));
-}
 
 // Elements are counted by Int: see WithIndex.
 template <class T, class Int>
@@ -28,8 +22,9 @@ __global__ void __launch_bounds__(kThreads)
 template <class T>
 cudaError_t Launch(const DeviceMove& move, const StridedBox& box, cudaStream_t stream) {
   WithIndex(box.elements, [&](auto zero) {
-    MoveAll<T, decltype(zero)><<<BlocksFor(box.elements), kThreads, 0, stream>>>(
-        move.op, box, static_cast<const T*>(move.from), static_cast<T*>(move.to));
+    MoveAll<T, decltype(zero)>
+        <<<BlocksFor(box.elements, kThreads, kMostBlocks), kThreads, 0, stream>>>(
+            move.op, box, static_cast<const T*>(move.from), static_cast<T*>(move.to));
   });
   return cudaGetLastError();
 }
@@ -66,11 +61,11 @@ cudaError_t LaunchFiniteCheck(ElementType type, const void* data, int64_t count,
                               cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
   if (type == ElementType::kFloat32) {
-    CheckAll<<<BlocksFor(count), kThreads, 0, stream>>>(static_cast<const float*>(data), count,
-                                                        flag);
+    CheckAll<<<BlocksFor(count, kThreads, kMostBlocks), kThreads, 0, stream>>>(
+        static_cast<const float*>(data), count, flag);
   } else if (type == ElementType::kFloat64) {
-    CheckAll<<<BlocksFor(count), kThreads, 0, stream>>>(static_cast<const double*>(data), count,
-                                                        flag);
+    CheckAll<<<BlocksFor(count, kThreads, kMostBlocks), kThreads, 0, stream>>>(
+        static_cast<const double*>(data), count, flag);
   } else {
     return cudaErrorInvalidValue;
   }

@@ -19,6 +19,7 @@
 #include "graph/task/happens_before.h"
 #include "graph/task/task_order.h"
 #include "graph/training/training_graph.h"
+#include "tests/testing/by_sample.h"
 #include "tests/testing/model_writer.h"
 #include "tests/testing/ok.h"
 #include "tests/testing/random_graph.h"
@@ -203,12 +204,7 @@ RanStep TwoDevices(std::mt19937_64& random) {
   ModelWriter m("mlp", DType::kFloat32);
   const TensorId y = m.Relu("relu", m.Linear("fc1", m.Input({8, 6}), 10));
   Graph graph = ModelWriter::Get(BuildTrainingGraph(m.Finish(m.Linear("fc2", y, 4)), {}));
-  Strategy strategy = SingleDevice(graph, DeviceId(0));
-  for (OpId anchor : graph.anchors()) {
-    ParallelConfig& config = strategy.configs[anchor.index()];
-    config.degrees[0] = 2;
-    config.devices = {DeviceId(0), DeviceId(1)};
-  }
+  const Strategy strategy = BySample(graph, 2);
   return RanStep(std::move(graph), strategy, {.devices = 2}, random);
 }
 

@@ -13,6 +13,7 @@
 #include "runtime/executor/device_recordings.h"
 #include "runtime/executor/executor_setup.h"
 #include "runtime/train/training_state.h"
+#include "tests/testing/by_sample.h"
 #include "tests/testing/far_memory_backend.h"
 #include "tests/testing/model_writer.h"
 
@@ -169,13 +170,7 @@ class ReplayedPlanTest : public testing::Test {
   }
   std::unique_ptr<Executor> Open(const ExecutorSetup& setup) {
     const int count = static_cast<int>(setup.devices.size());
-    Strategy strategy = SingleDevice(graph_, DeviceId(0));
-    for (OpId id : graph_.anchors()) {
-      ParallelConfig& config = strategy.configs[id.index()];
-      config.degrees[0] = count;
-      config.devices.clear();
-      for (int d = 0; d < count; ++d) config.devices.push_back(DeviceId(d));
-    }
+    const Strategy strategy = BySample(graph_, count);
     return ModelWriter::Get(OpenExecutor(
         graph_, ModelWriter::Get(CanonicalStep(graph_, strategy, {.devices = count})), setup));
   }

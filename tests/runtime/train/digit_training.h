@@ -9,6 +9,7 @@
 #include "runtime/backend/backends.h"
 #include "runtime/train/data/synthetic_digits.h"
 #include "runtime/train/trainer.h"
+#include "tests/testing/by_sample.h"
 #include "tests/testing/model_writer.h"
 
 namespace partita {
@@ -30,20 +31,6 @@ inline std::shared_ptr<const DataSource> Digits(int64_t size, DataSplit split) {
 }
 
 inline const TrainerOptions kTenSteps = {.steps = 10, .arguments = {.learning_rate = 0.05}};
-
-// Every operator split by sample over all devices.
-inline Strategy BySample(const Graph& graph, int devices) {
-  Strategy strategy = SingleDevice(graph, DeviceId(0));
-  for (OpId id : graph.anchors()) {
-    const ShardingRule& rule = graph.rule(id);
-    if (rule.loops.empty() || rule.loops[0].extent < devices) continue;
-    ParallelConfig& config = strategy.configs[id.index()];
-    config.degrees[0] = devices;
-    config.devices.clear();
-    for (int d = 0; d < devices; ++d) config.devices.push_back(DeviceId(d));
-  }
-  return strategy;
-}
 
 // A model on its devices, ready to be trained.
 struct TrainingRun {

@@ -18,6 +18,7 @@
 #include "runtime/backend/host/host_device.h"
 #include "runtime/backend/reference/kernels.h"
 #include "runtime/executor/executor_setup.h"
+#include "tests/testing/by_sample.h"
 #include "tests/testing/dense_model.h"
 #include "tests/testing/faults.h"
 #include "tests/testing/model_writer.h"
@@ -116,20 +117,6 @@ Graph Perceptron() {
   ModelWriter m("perceptron", DType::kFloat32);
   return ModelWriter::Get(BuildTrainingGraph(
       m.Finish(m.Linear("fc2", m.Relu("relu", m.Linear("fc1", m.Input({16, 64}), 256)), 16)), {}));
-}
-
-// Every operator split by its first loop, the samples, over all devices, with a copy of every
-// weight on each.
-Strategy BySample(const Graph& graph, int devices) {
-  Strategy strategy = SingleDevice(graph, DeviceId(0));
-  for (OpId id : graph.anchors()) {
-    ParallelConfig& config = strategy.configs[id.index()];
-    if (config.degrees.empty() || graph.rule(id).loops[0].extent < devices) continue;
-    config.degrees[0] = devices;
-    config.devices.clear();
-    for (int d = 0; d < devices; ++d) config.devices.push_back(DeviceId(d));
-  }
-  return strategy;
 }
 
 TEST_F(VerificationTest, EveryDeviceCountsInTheBytesThatAreNeeded) {

@@ -34,10 +34,6 @@ struct ReluElement {
   PARTITA_HOST_DEVICE void VisitVectors(Visit&& visit) {
     visit(x, y);
   }
-  template <class Visit>
-  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
-    VisitVectors(visit);
-  }
   using Operands = float;
   template <class Int>
   PARTITA_HOST_DEVICE Operands Load(Int i) const {
@@ -56,10 +52,6 @@ struct ReluGradientElement {
   template <class Visit>
   PARTITA_HOST_DEVICE void VisitVectors(Visit&& visit) {
     visit(y, dy, dx);
-  }
-  template <class Visit>
-  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
-    VisitVectors(visit);
   }
   using Operands = FloatPair;
   template <class Int>
@@ -115,10 +107,6 @@ struct BinaryInOrderElement {
   template <class Visit>
   PARTITA_HOST_DEVICE void VisitVectors(Visit&& visit) {
     visit(a, b, y);
-  }
-  template <class Visit>
-  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
-    VisitVectors(visit);
   }
   using Operands = FloatPair;
   template <class Int>

@@ -36,15 +36,8 @@ struct RowStatisticsReduction {
   PARTITA_HOST_DEVICE Operands Load(Int row, Int k) const {
     return x[row * static_cast<Int>(size) + k];
   }
-  PARTITA_HOST_DEVICE void Add(Partial& sums, float of) const {
-    const auto value = static_cast<double>(of);
-    sums.first += value;
-    sums.second += value * value;
-  }
-  PARTITA_HOST_DEVICE void Merge(Partial& sums, const Partial& other) const {
-    sums.first += other.first;
-    sums.second += other.second;
-  }
+  PARTITA_HOST_DEVICE void Add(Partial& sums, float of) const { sums.AddPowers(of); }
+  PARTITA_HOST_DEVICE void Merge(Partial& sums, const Partial& other) const { sums += other; }
   PARTITA_HOST_DEVICE void Store(int64_t row, const Partial& sums) const {
     const double mean = sums.first * one_over_size;
     double variance = sums.second * one_over_size - mean * mean;
@@ -104,10 +97,7 @@ struct LayerNormRowReduction {
     sums.first += gradient;
     sums.second += gradient * (static_cast<double>(x[i]) - ReadOnly(&statistics[row].mean));
   }
-  PARTITA_HOST_DEVICE void Merge(Partial& sums, const Partial& other) const {
-    sums.first += other.first;
-    sums.second += other.second;
-  }
+  PARTITA_HOST_DEVICE void Merge(Partial& sums, const Partial& other) const { sums += other; }
   PARTITA_HOST_DEVICE void Store(int64_t row, const Partial& sums) const {
     means[row].mean = sums.first / static_cast<double>(size);
     means[row].along = sums.second * statistics[row].rstd / static_cast<double>(size);

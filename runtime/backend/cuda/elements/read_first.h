@@ -16,7 +16,8 @@ namespace partita {
 // a reduction: Load(row, k), and Add(partial, operands).
 //
 // Functors have VisitPointers(visit), which calls visit(pointers...) with references to their
-// pointers, and to their StepNumbersArgument where they have one.
+// pointers, and to their StepNumbersArgument where they have one; or VisitVectors alone, where that
+// visits all of them (VisitPointersOf).
 template <class F, class = void>
 struct ReadsFirst : std::false_type {};
 template <class F>
@@ -50,6 +51,21 @@ PARTITA_HOST_DEVICE void StoreFour(const F& functor, Int i, const typename F::Op
   }
 }
 
+template <class F, class = void>
+struct VisitsPointers : std::false_type {};
+template <class F>
+struct VisitsPointers<F, std::void_t<decltype(std::declval<F&>().VisitPointers(VectorVisitor()))>>
+    : std::true_type {};
+// Calls visit with references to all pointers of a functor.
+template <class F, class Visit>
+PARTITA_HOST_DEVICE void VisitPointersOf(F& functor, Visit&& visit) {
+  if constexpr (VisitsPointers<F>::value) {
+    functor.VisitPointers(visit);
+  } else {
+    functor.VisitVectors(visit);
+  }
+}
+
 // Some have suits_vectors(), which says whether their other operands, too, allow four at once.
 template <class F, class = void>
 struct AsksForVectors : std::false_type {};
@@ -75,6 +91,12 @@ bool SuitsVectors(F functor) {
   bool unaligned = false;
   if constexpr (HasVectors<F>::value) functor.VisitVectors(FindUnaligned{&unaligned});
   return TakesVectors(functor) && !unaligned;
+}
+
+// Number of blocks of a launch that has `count` things to do, each block `of_block` of them at once.
+inline uint32_t BlocksFor(int64_t count, int64_t of_block, int64_t most) {
+  const int64_t blocks = (count + of_block - 1) / of_block;
+  return static_cast<uint32_t>(blocks < most ? blocks : most);
 }
 
 // Elements are counted in 32 bits up to this number, so that eight places of each have 32 bits, too;

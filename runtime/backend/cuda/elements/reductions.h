@@ -172,6 +172,16 @@ struct ChannelSumReduction {
 
 struct PairOfSums {
   double first = 0, second = 0;
+  PARTITA_HOST_DEVICE void operator+=(const PairOfSums& other) {
+    first += other.first;
+    second += other.second;
+  }
+  // Adds a number to the first, its square to the second.
+  PARTITA_HOST_DEVICE void AddPowers(float number) {
+    const auto value = static_cast<double>(number);
+    first += value;
+    second += value * value;
+  }
 };
 
 // A row is a channel: the sums of x and of x^2.
@@ -190,15 +200,8 @@ struct MomentsReduction {
   PARTITA_HOST_DEVICE Operands Load(Int c, Int k) const {
     return x[at(c, k)];
   }
-  PARTITA_HOST_DEVICE void Add(Partial& sums, float of) const {
-    const auto value = static_cast<double>(of);
-    sums.first += value;
-    sums.second += value * value;
-  }
-  PARTITA_HOST_DEVICE void Merge(Partial& sums, const Partial& other) const {
-    sums.first += other.first;
-    sums.second += other.second;
-  }
+  PARTITA_HOST_DEVICE void Add(Partial& sums, float of) const { sums.AddPowers(of); }
+  PARTITA_HOST_DEVICE void Merge(Partial& sums, const Partial& other) const { sums += other; }
   PARTITA_HOST_DEVICE void Store(int64_t c, const Partial& sums) const {
     s1[c] = sums.first;
     s2[c] = sums.second;
@@ -232,10 +235,7 @@ struct GradMomentsReduction {
     sums.first += gradient * (static_cast<double>(of.x) - statistics.Mean(of.channel));
     sums.second += gradient;
   }
-  PARTITA_HOST_DEVICE void Merge(Partial& sums, const Partial& other) const {
-    sums.first += other.first;
-    sums.second += other.second;
-  }
+  PARTITA_HOST_DEVICE void Merge(Partial& sums, const Partial& other) const { sums += other; }
   PARTITA_HOST_DEVICE void Store(int64_t c, const Partial& sums) const {
     t2[c] = static_cast<float>(sums.first * statistics.Rstd(c));
     if (t1 != nullptr) t1[c] = static_cast<float>(sums.second);

@@ -15,10 +15,6 @@ struct CopyElement {
   PARTITA_HOST_DEVICE void VisitVectors(Visit&& visit) {
     visit(x, y);
   }
-  template <class Visit>
-  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
-    VisitVectors(visit);
-  }
   // Whether y already is what it is to be: x itself.
   bool is_done() const { return x == y && factor == 1; }
   using Operands = float;

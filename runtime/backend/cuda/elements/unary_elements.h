@@ -30,10 +30,6 @@ struct UnaryElement {
   PARTITA_HOST_DEVICE void VisitVectors(Visit&& visit) {
     visit(x, y);
   }
-  template <class Visit>
-  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
-    VisitVectors(visit);
-  }
   using Operands = float;
   template <class Int>
   PARTITA_HOST_DEVICE Operands Load(Int i) const {
@@ -75,10 +71,6 @@ struct UnaryGradientElement {
   template <class Visit>
   PARTITA_HOST_DEVICE void VisitVectors(Visit&& visit) {
     visit(read, dy, dx);
-  }
-  template <class Visit>
-  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
-    VisitVectors(visit);
   }
   struct Operands {
     float read, dy;

@@ -94,12 +94,6 @@ using ReductionFunctor = std::variant<
     ScaleReduction>;
 // clang-format on
 
-// Number of blocks of a launch that has `count` things to do, each block `of_block` of them at once.
-inline uint32_t BlocksFor(int64_t count, int64_t of_block, int64_t most) {
-  const int64_t blocks = (count + of_block - 1) / of_block;
-  return static_cast<uint32_t>(blocks < most ? blocks : most);
-}
-
 // functor(i) for 0 <= i < count, in any order.
 struct ElementWork {
   static constexpr int kBlockThreads = 256;
@@ -124,7 +118,7 @@ struct ElementWork {
   // Calls visit with references to its pointers (read_first.h).
   template <class Visit>
   void VisitPointers(Visit&& visit) {
-    std::visit([&](auto& f) { f.VisitPointers(visit); }, functor);
+    std::visit([&](auto& f) { VisitPointersOf(f, visit); }, functor);
   }
 
  private:
