@@ -51,14 +51,13 @@ void BatchStage::Begin(const HostTensor& input, const HostTensor& labels) {
   Place& place = places_[static_cast<size_t>(++rounds_ % 2)];
   if (place.used_round > 0) stream_->Wait(*place.used, place.used_round);
   place.round = rounds_;
-  place.input = input.data;
-  place.labels = labels.data;
+  place.input = input.bytes.data();
+  place.labels = labels.bytes.data();
   for (const auto& [buffer, window] : windows_) {
-    stream_->CopyFromHost(
-        {MoveSignature::Kind::kCopy, window.dtype,
-         static_cast<const char*>(window.labels ? labels.data : input.data) + window.rows,
-         place.memory + window.offset, window.full, window.box, window.box},
-        nullptr);
+    stream_->CopyFromHost({MoveSignature::Kind::kCopy, window.dtype,
+                           (window.labels ? labels : input).bytes.data() + window.rows,
+                           place.memory + window.offset, window.full, window.box, window.box},
+                          nullptr);
   }
   stream_->Record(*place.loaded, place.round);
 }
@@ -66,7 +65,8 @@ void BatchStage::Begin(const HostTensor& input, const HostTensor& labels) {
 bool BatchStage::Find(const HostTensor& input, const HostTensor& labels) {
   found_ = nullptr;
   for (Place& place : places_) {
-    if (place.input == nullptr || place.input != input.data || place.labels != labels.data) {
+    if (place.input == nullptr || place.input != input.bytes.data() ||
+        place.labels != labels.bytes.data()) {
       continue;
     }
     if (found_ == nullptr || place.round < found_->round) found_ = &place;

@@ -208,7 +208,7 @@ bool DeviceLanes::BeginStep(const StepFeed& feed) {
 
 BatchAddress DeviceLanes::BatchOf(const StepFeed& feed) const {
   if (staged_) return {stage_->found(), nullptr};
-  return {feed.input.data, feed.labels.data};
+  return {feed.input.bytes.data(), feed.labels.bytes.data()};
 }
 
 void DeviceLanes::EndStep() {
@@ -229,8 +229,7 @@ void DeviceLanes::EnqueueLoad(const LoadTask& task, Ready& ready, const StepFeed
     from = ones.Of(tensor.type.dtype);
   } else {
     const bool labels = tensor.kind == TensorKind::kLabels;
-    from = static_cast<const char*>(labels ? feed.labels.data : feed.input.data) +
-           RowOffset(graph_, tensor.id);
+    from = (labels ? feed.labels : feed.input).bytes.data() + RowOffset(graph_, tensor.id);
   }
   ready.stream->CopyFromHost(
       {MoveSignature::Kind::kCopy, tensor.type.dtype, from, AddressOf(task.buffer),

@@ -96,13 +96,17 @@ class Executor::Impl {
 
   absl::Status WriteTensor(TensorId id, HostTensor values) {
     const TensorType& type = graph_.tensor(id).type;
+    RETURN_IF_ERROR(
+        CheckHolds(values, type, absl::StrCat("tensor '", graph_.tensor(id).name, "'")));
     const Box full = Box::Full(type.shape);
     bool found = false;
     const absl::Status enqueued = Enqueue([&] {
       for (const Buffer& buffer : program_.tasks.buffers()) {
         if (!buffer.persistent() || buffer.tensor != id || !IsPlaced(buffer)) continue;
         found = true;
-        if (DeviceLanes* lanes = LanesOf(buffer)) lanes->CopyFromHost(buffer, full, values.data);
+        if (DeviceLanes* lanes = LanesOf(buffer)) {
+          lanes->CopyFromHost(buffer, full, values.bytes.data());
+        }
       }
     });
     absl::Status status = Synchronize();  // nothing reads there any more, however it ended
@@ -171,6 +175,7 @@ class Executor::Impl {
     if (IsSet(options_.stop)) {
       return InterruptedError("interrupted before the step");
     }
+    RETURN_IF_ERROR(CheckBatch(input, labels));
     const StepFeed feed{input, labels, arguments, ++round_,
                         options_.check_finite ? &not_finite_ : nullptr};
     const int64_t start = SteadyNow();
@@ -203,8 +208,10 @@ class Executor::Impl {
     return result;
   }
 
+  // The step that wants the batch says what went wrong.
   void Stage(HostTensor input, HostTensor labels) {
-    (void)Enqueue([&] {  // the step that wants the batch says what went wrong
+    if (!CheckBatch(input, labels).ok()) return;
+    (void)Enqueue([&] {
       for (DeviceLanes* lanes : Lanes()) {
         if (lanes->stage() != nullptr) lanes->stage()->Begin(input, labels);
       }
@@ -246,6 +253,16 @@ class Executor::Impl {
   }
 
  private:
+  absl::Status CheckBatch(const HostTensor& input, const HostTensor& labels) const {
+    for (const auto& [role, given, what] :
+         {std::tuple(TensorRole::kSamples, input, "a batch of samples"),
+          std::tuple(TensorRole::kLabels, labels, "a batch of labels")}) {
+      if (graph_.tensors(role).empty()) continue;
+      RETURN_IF_ERROR(CheckHolds(given, graph_.WholeType(role), what));
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status Connect() {
     std::vector<Stream*> streams;
     for (const auto& lanes : lanes_) {

@@ -14,15 +14,10 @@
 #include "runtime/backend/backend.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/comm/message_port.h"
+#include "runtime/executor/host_tensor.h"
 #include "runtime/lowering/program.h"
 
 namespace partita {
-
-// Elements of a host tensor, row-major: the caller's memory, of `dtype`.
-struct HostTensor {
-  DType dtype = DType::kFloat32;
-  const void* data = nullptr;
-};
 
 // Times at which an instruction ran, in nanoseconds since the step began.
 struct MeasuredInstruction {
@@ -81,7 +76,8 @@ class Executor {
   ~Executor();
 
   // Sets a weight or state everywhere it lives; reads it, each element from its first holder.
-  // Types: the tensor's own. The spans hold the whole tensor.
+  // InvalidArgument for values that are not those of the whole tensor, by type and size; what is read
+  // takes as much memory.
   absl::Status WriteTensor(TensorId id, HostTensor values);
   absl::Status ReadTensor(TensorId id, void* values);
   // DataLoss, naming tensor, box and device, if copies of a weight or state differ: in a bit, since
@@ -107,12 +103,14 @@ class Executor {
   // checked or whose timeline is recorded. Else the reason why they are always enqueued one by one.
   absl::Status CanReplay() const;
 
-  // One training step. `input` and `labels` are whole batches.
+  // One training step. `input` and `labels` are whole batches; InvalidArgument, and no step, where
+  // they are not, by type and size. Of a model without labels these may be anything.
   absl::StatusOr<StepResult> Step(HostTensor input, HostTensor labels,
                                   const StepArguments& arguments);
   // Begins to copy the next step's batch to devices that have memory of their own, concurrently
   // with the step before it; Step finds it there by its addresses. The caller's memory stays valid
-  // until then, or until two other batches were staged. On other devices it does nothing.
+  // until then, or until two other batches were staged. On other devices, and of what Step would
+  // refuse, it does nothing.
   void Stage(HostTensor input, HostTensor labels);
   bool Stages() const;
   // Memory that batches are best read into; the executor's.

@@ -124,8 +124,8 @@ absl::Status ModelEvaluation::WriteWeights(const TrainingState& state) {
   for (const Weight& weight : graph_.weights()) {
     if (graph_.consumers(weight.tensor).empty()) continue;
     const std::vector<std::byte>& bytes = state.values[training_id_[weight.tensor.index()].index()];
-    RETURN_IF_ERROR(executor_->WriteTensor(
-        weight.tensor, {graph_.tensor(weight.tensor).type.dtype, bytes.data()}));
+    RETURN_IF_ERROR(
+        executor_->WriteTensor(weight.tensor, {graph_.tensor(weight.tensor).type.dtype, bytes}));
   }
   return absl::OkStatus();
 }
@@ -207,10 +207,10 @@ int64_t LabelsOfSample(const Graph& graph) {
 }
 
 HostTensor SamplesOf(const Batch& batch, const Graph& graph) {
-  return {graph.WholeType(TensorRole::kSamples).dtype, batch.x.data()};
+  return {graph.WholeType(TensorRole::kSamples).dtype, std::as_bytes(std::span(batch.x))};
 }
 
-HostTensor LabelsOf(const Batch& batch) { return {DType::kInt32, batch.labels.data()}; }
+HostTensor LabelsOf(const Batch& batch) { return HostTensorOf(batch.labels); }
 
 absl::Status CheckSourceFits(const DataSource& source, const Graph& graph) {
   const TensorType input = graph.WholeType(TensorRole::kSamples);

@@ -67,14 +67,14 @@ absl::StatusOr<RunValues> TrainSplitOnReference(const Graph& graph,
   auto run_step = [&](std::span<const float> x, std::span<const int32_t> labels,
                       const StepArguments& arguments) -> absl::StatusOr<double> {
     // Word numbers: whole, and small enough for float to hold them.
-    HostTensor samples{DType::kFloat32, x.data()};
+    HostTensor samples = HostTensorOf(x);
     std::vector<int32_t> integers;
     if (graph.WholeType(TensorRole::kSamples).dtype == DType::kInt32) {
       integers.assign(x.begin(), x.end());
-      samples = {DType::kInt32, integers.data()};
+      samples = HostTensorOf(integers);
     }
     ASSIGN_OR_RETURN(const StepResult result,
-                     executor->Step(samples, {DType::kInt32, labels.data()}, arguments));
+                     executor->Step(samples, HostTensorOf(labels), arguments));
     RETURN_IF_ERROR(executor->CheckCopies());
     return result.outputs[*loss];
   };

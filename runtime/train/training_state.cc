@@ -72,8 +72,7 @@ absl::Status WriteValues(const Graph& graph, const TrainingState& state, Executo
   for (const Tensor& tensor : graph.tensors()) {
     if (!LivesBetweenSteps(tensor)) continue;
     const auto& bytes = state.values[tensor.id.index()];
-    CHECK_EQ(static_cast<int64_t>(bytes.size()), tensor.type.bytes());
-    const absl::Status status = executor.WriteTensor(tensor.id, {tensor.type.dtype, bytes.data()});
+    const absl::Status status = executor.WriteTensor(tensor.id, {tensor.type.dtype, bytes});
     // What no operator reads may live nowhere.
     if (absl::IsNotFound(status) && graph.consumers(tensor.id).empty()) continue;
     RETURN_IF_ERROR(status);

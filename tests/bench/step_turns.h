@@ -22,8 +22,8 @@ class RepeatedBatch {
   absl::StatusOr<StepResult> Step(const StepArguments& arguments);
 
  private:
-  HostTensor input() const { return {DType::kFloat32, x_.data()}; }
-  HostTensor labels() const { return {DType::kInt32, y_.data()}; }
+  HostTensor input() const { return HostTensorOf(std::span<const float>(x_)); }
+  HostTensor labels() const { return HostTensorOf(std::span<const int32_t>(y_)); }
 
   Executor& executor_;
   std::pmr::vector<float> x_;

@@ -50,8 +50,7 @@ TEST(ExecutedCollectivesTest, TheMeasuredTimelineHasTheCollectivesOfThePredicted
                         {.devices = VirtualDevices(Ok(MakeBackend("reference")), kDevices),
                          .communicator = communicator,
                          .record_timeline = true}));
-    const StepResult result =
-        Ok(executor->Step({DType::kFloat32, input.data()}, {DType::kInt32, labels.data()}, {}));
+    const StepResult result = Ok(executor->Step(HostTensorOf(input), HostTensorOf(labels), {}));
     const Timeline measured = MeasuredTimeline(graph, executor->program().tasks, result.timeline,
                                                "measured", {"0", "1", "2", "3"});
     EXPECT_EQ(CommunicationIn(measured), predicted) << communicator;

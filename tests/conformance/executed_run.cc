@@ -25,7 +25,7 @@ absl::StatusOr<std::unique_ptr<ExecutedRun>> ExecutedRun::Open(const Graph& grap
 }
 
 absl::Status ExecutedRun::SetPersistent(TensorId id, const DenseTensor& value) {
-  return executor_->WriteTensor(id, {value.type.dtype, value.bytes.data()});
+  return executor_->WriteTensor(id, {value.type.dtype, value.bytes});
 }
 
 absl::Status ExecutedRun::RunStep(const Inputs& inputs, const StepArguments& arguments) {
@@ -46,7 +46,7 @@ HostTensor ExecutedRun::Take(TensorRole role, const Inputs& inputs, Memory& memo
       memory.insert(memory.end(), value.bytes.begin(), value.bytes.end());
     }
   }
-  batch.data = memory.data();
+  batch.bytes = memory;
   return batch;
 }
 

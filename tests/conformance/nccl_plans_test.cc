@@ -191,14 +191,13 @@ class ExpertTraining {
     const std::vector<Bytes> wanted = BytesReceived(executor->program().tasks);
     for (const Tensor& tensor : graph_.tensors()) {
       if (tensor.kind != TensorKind::kWeight && tensor.kind != TensorKind::kState) continue;
-      ASSERT_EQ(executor->WriteTensor(tensor.id,
-                                      {tensor.type.dtype, start_.value(tensor.id).bytes.data()}),
-                absl::OkStatus());
+      ASSERT_EQ(
+          executor->WriteTensor(tensor.id, {tensor.type.dtype, start_.value(tensor.id).bytes}),
+          absl::OkStatus());
     }
     for (size_t s = 0; s < losses_.size(); ++s) {
-      const auto result =
-          executor->Step({DType::kFloat32, input_.data()}, {DType::kInt32, labels_.data()},
-                         Arguments(static_cast<int>(s)));
+      const auto result = executor->Step(HostTensorOf(input_), HostTensorOf(labels_),
+                                         Arguments(static_cast<int>(s)));
       ASSERT_TRUE(result.ok()) << result.status();
       EXPECT_NEAR(result->outputs[0], losses_[s], 1e-4 * std::abs(losses_[s])) << "step " << s;
     }
@@ -252,8 +251,7 @@ TEST(NcclPlansTest, AFailureOfOneDeviceEndsTheStepOnAll) {
   const std::vector<float> input =
       RandomNumbers(Volume(graph.WholeType(TensorRole::kSamples).shape), 5);
   const std::vector<int32_t> labels = RandomLabels(8, 2);
-  const auto result =
-      executor->Step({DType::kFloat32, input.data()}, {DType::kInt32, labels.data()}, {});
+  const auto result = executor->Step(HostTensorOf(input), HostTensorOf(labels), {});
   EXPECT_EQ(result.status().code(), absl::StatusCode::kOutOfRange) << result.status();
 }
 

@@ -119,12 +119,11 @@ absl::Status RunPair(SerialTrainer& serial, TaskGraph tasks,
   for (const Tensor& tensor : graph.tensors()) {
     if (tensor.kind != TensorKind::kWeight && tensor.kind != TensorKind::kState) continue;
     const absl::Status status =
-        executor->WriteTensor(tensor.id, {DType::kFloat32, serial.value(tensor.id).bytes.data()});
+        executor->WriteTensor(tensor.id, {DType::kFloat32, serial.value(tensor.id).bytes});
     if (!status.ok()) return status;
   }
-  const auto result =
-      executor->Step({DType::kFloat32, serial.value(graph.only(TensorRole::kSamples)).bytes.data()},
-                     {}, ExactStep());
+  const auto result = executor->Step(
+      {DType::kFloat32, serial.value(graph.only(TensorRole::kSamples)).bytes}, {}, ExactStep());
   if (!result.ok()) return result.status();
   if (absl::Status status = serial.Step(ExactStep()); !status.ok()) return status;
   if (result->outputs[0] != serial.loss()) {

@@ -30,8 +30,10 @@ Graph ConvModel() {
   ModelWriter m("conv", DType::kFloat32);
   TensorId x = m.Relu("relu1", m.Conv("conv1", m.Input({6, 3, 7, 5}), 8));
   x = m.Relu("relu2", m.BatchNorm("bn", m.Conv("conv2", x, 8)));
-  x = ModelWriter::Get(m.builder.Add(
-      {.name = "mean", .attrs = ReduceMean{.axes = {2, 3}, .count = 35}, .inputs = {x}}));
+  x = ModelWriter::Get(
+      m.builder.Add({.name = "mean",
+                     .attrs = ReduceMean{.axes = {2, 3}, .keepdims = false, .count = 35},
+                     .inputs = {x}}));
   return m.Finish(m.Linear("fc", x, 5));
 }
 
@@ -67,8 +69,7 @@ std::unique_ptr<Executor> MakeExecutor(const Graph& graph, const Strategy& strat
 void CopyPersistent(const Graph& graph, const SerialTrainer& from, Executor& to) {
   for (const Tensor& tensor : graph.tensors()) {
     if (tensor.kind != TensorKind::kWeight && tensor.kind != TensorKind::kState) continue;
-    ASSERT_TRUE(
-        to.WriteTensor(tensor.id, {tensor.type.dtype, from.value(tensor.id).bytes.data()}).ok());
+    ASSERT_TRUE(to.WriteTensor(tensor.id, {tensor.type.dtype, from.value(tensor.id).bytes}).ok());
   }
 }
 
@@ -96,8 +97,8 @@ TEST_P(ExecutorTest, EqualsTheSerialRunInTheRing) {
     StepArguments arguments;
     arguments.step = step;
     const auto result = executor->Step(
-        {DType::kRing64, serial.value(graph.only(TensorRole::kSamples)).bytes.data()},
-        {DType::kInt32, serial.value(graph.only(TensorRole::kLabels)).bytes.data()}, arguments);
+        {DType::kRing64, serial.value(graph.only(TensorRole::kSamples)).bytes},
+        {DType::kInt32, serial.value(graph.only(TensorRole::kLabels)).bytes}, arguments);
     ASSERT_TRUE(result.ok()) << result.status();
     ASSERT_TRUE(serial.Step(arguments).ok());
     uint64_t loss = 0;
@@ -161,9 +162,8 @@ TEST(ExecutorTest, CopiesOnDevicesOfSeveralBackendsAgreeWithinTheTolerance) {
     arguments.weight_decay = 0.01;
     ASSERT_EQ(
         executor
-            ->Step({DType::kFloat32, serial.value(graph.only(TensorRole::kSamples)).bytes.data()},
-                   {DType::kInt32, serial.value(graph.only(TensorRole::kLabels)).bytes.data()},
-                   arguments)
+            ->Step({DType::kFloat32, serial.value(graph.only(TensorRole::kSamples)).bytes},
+                   {DType::kInt32, serial.value(graph.only(TensorRole::kLabels)).bytes}, arguments)
             .status(),
         absl::OkStatus());
   }
@@ -175,8 +175,31 @@ TEST(ExecutorTest, CountsTheBytesThatThePlanSays) {
   const auto executor = MakeExecutor(graph, SplitFirstLoop(graph, 3), 3);
   const std::vector<float> x = RandomNumbers(6 * 3 * 7 * 5, 1);
   const std::vector<int32_t> labels = RandomLabels(6, 5);
-  ASSERT_TRUE(executor->Step({DType::kFloat32, x.data()}, {DType::kInt32, labels.data()}, {}).ok());
+  ASSERT_TRUE(executor->Step(HostTensorOf(x), HostTensorOf(labels), {}).ok());
   EXPECT_EQ(executor->BytesReceived(), BytesReceived(executor->program().tasks));
+}
+
+TEST(ExecutorTest, RefusesValuesThatAreNotThoseOfTheWholeTensor) {
+  const Graph graph = ModelWriter::Get(BuildTrainingGraph(ConvModel(), TrainingOptions{}));
+  const auto executor = MakeExecutor(graph, SplitFirstLoop(graph, 2), 2);
+  const std::vector<float> x = RandomNumbers(6 * 3 * 7 * 5, 1);
+  const std::vector<int32_t> labels = RandomLabels(6, 5);
+  const auto refusal = [&](const HostTensor& input, const HostTensor& of_labels) {
+    executor->Stage(input, of_labels);
+    const absl::Status status = executor->Step(input, of_labels, {}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  EXPECT_EQ(refusal(HostTensorOf(std::span(x).first(5)), HostTensorOf(labels)),
+            "a batch of samples takes 2520 bytes, f32[6,3,7,5]; given were 20 of f32");
+  EXPECT_EQ(refusal(HostTensorOf(x), HostTensorOf(std::span(labels).first(5))),
+            "a batch of labels takes 24 bytes, i32[6]; given were 20 of i32");
+  EXPECT_EQ(refusal(HostTensorOf(x), {DType::kFloat32, std::as_bytes(std::span(labels))}),
+            "a batch of labels takes 24 bytes, i32[6]; given were 24 of f32");
+  const TensorId weight = graph.weights()[0].tensor;
+  EXPECT_EQ(executor->WriteTensor(weight, HostTensorOf(x)).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(executor->Step(HostTensorOf(x), HostTensorOf(labels), {}).status(), absl::OkStatus());
 }
 
 // The step is one of seconds.
@@ -195,9 +218,7 @@ TEST(ExecutorTest, AStepEndsCancelledWhenTheFlagIsSetAndSoDoLaterOnes) {
     stop = true;
   });
   for (int k = 0; k < 2; ++k) {
-    EXPECT_EQ(executor->Step({DType::kFloat32, input.data()}, {DType::kInt32, labels.data()}, {})
-                  .status()
-                  .code(),
+    EXPECT_EQ(executor->Step(HostTensorOf(input), HostTensorOf(labels), {}).status().code(),
               absl::StatusCode::kCancelled);
   }
   interrupt.join();
@@ -211,7 +232,7 @@ TEST(ExecutorTest, NamesTheFirstOperatorAndTensorThatIsNotFinite) {
   const std::vector<float> good = RandomNumbers(6 * 3 * 7 * 5, 1);
   const std::vector<int32_t> labels = RandomLabels(6, 5);
   const auto step = [&](const std::vector<float>& x) {
-    return executor->Step({DType::kFloat32, x.data()}, {DType::kInt32, labels.data()}, {}).status();
+    return executor->Step(HostTensorOf(x), HostTensorOf(labels), {}).status();
   };
   EXPECT_EQ(step(good), absl::OkStatus());
   // Read by the second device only.
@@ -228,7 +249,7 @@ TEST(ExecutorTest, NamesTheFirstOperatorAndTensorThatIsNotFinite) {
   CopyPersistent(graph, serial, *executor);
   const TensorId weight = graph.weights()[0].tensor;
   std::vector<float> weights(static_cast<size_t>(Volume(graph.tensor(weight).type.shape)), 100.f);
-  ASSERT_EQ(executor->WriteTensor(weight, {DType::kFloat32, weights.data()}), absl::OkStatus());
+  ASSERT_EQ(executor->WriteTensor(weight, HostTensorOf(weights)), absl::OkStatus());
   status = step(x);
   EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
   EXPECT_EQ(status.message(),
@@ -238,7 +259,7 @@ TEST(ExecutorTest, NamesTheFirstOperatorAndTensorThatIsNotFinite) {
   EXPECT_EQ(step(good), absl::OkStatus());
   EXPECT_EQ(executor->CheckValues({{weight}}), absl::OkStatus());
   weights[5] = -std::numeric_limits<float>::infinity();
-  ASSERT_EQ(executor->WriteTensor(weight, {DType::kFloat32, weights.data()}), absl::OkStatus());
+  ASSERT_EQ(executor->WriteTensor(weight, HostTensorOf(weights)), absl::OkStatus());
   EXPECT_THAT(std::string(executor->CheckValues({{weight}}).message()),
               testing::StartsWith(absl::StrCat("'", graph.tensor(weight).name, "' ")));
 }
@@ -265,8 +286,7 @@ TEST(ExecutorTest, NamesTheTensorWhoseSumOverDevicesIsNotFinite) {
   const std::vector<int32_t> labels = {0, 1};
   for (const float large : {1.f, 3e38f}) {
     const std::vector<float> x(4, large);
-    const absl::Status status =
-        executor->Step({DType::kFloat32, x.data()}, {DType::kInt32, labels.data()}, {}).status();
+    const absl::Status status = executor->Step(HostTensorOf(x), HostTensorOf(labels), {}).status();
     if (large == 1.f) {
       EXPECT_EQ(status, absl::OkStatus());
       continue;
@@ -322,8 +342,7 @@ void ExpectTrainsLike(SerialTrainer& serial, Executor& executor) {
   for (int step = 0; step < 3; ++step) {
     StepArguments arguments;
     arguments.step = step;
-    const auto result =
-        executor.Step({DType::kFloat32, x.data()}, {DType::kInt32, labels.data()}, arguments);
+    const auto result = executor.Step(HostTensorOf(x), HostTensorOf(labels), arguments);
     ASSERT_TRUE(result.ok()) << result.status();
     const auto loss = serial.Step(x, labels, arguments);
     ASSERT_TRUE(loss.ok());
@@ -411,8 +430,7 @@ TEST(ExecutorTest, AFailureOfOneDeviceClassEndsTheStepOfTheOther) {
   const std::vector<float> x =
       RandomNumbers(Volume(graph.WholeType(TensorRole::kSamples).shape), 1);
   const std::vector<int32_t> labels = RandomLabels(6, 7);
-  const auto result =
-      executor->Step({DType::kFloat32, x.data()}, {DType::kInt32, labels.data()}, {});
+  const auto result = executor->Step(HostTensorOf(x), HostTensorOf(labels), {});
   EXPECT_EQ(result.status().code(), absl::StatusCode::kOutOfRange) << result.status();
   EXPECT_EQ(result.status().message(), "planted failure");
 }

@@ -38,6 +38,29 @@ struct Coverage {
   StrategyCoverage strategies;
 };
 
+// A batch of numbers in [-1, 1), or of integers that the graph's samples may be, with random classes.
+struct RandomBatch {
+  RandomBatch(const Graph& graph, uint64_t stream) {
+    const TensorType type = graph.WholeType(TensorRole::kSamples);
+    if (type.dtype == DType::kInt32) {
+      const int64_t limit = graph.IndexLimitOf(graph.tensors(TensorRole::kSamples)[0]);
+      indices = RandomLabels(Volume(type.shape), static_cast<int32_t>(limit));
+    } else {
+      numbers = RandomNumbers(Volume(type.shape), stream);
+    }
+    if (graph.tensors(TensorRole::kLabels).empty()) return;
+    const int64_t classes = graph.WholeType(TensorRole::kLogits).shape.back();
+    labels = RandomLabels(Volume(graph.WholeType(TensorRole::kLabels).shape),
+                          static_cast<int32_t>(classes));
+  }
+  HostTensor samples() const {
+    return indices.empty() ? HostTensorOf(numbers) : HostTensorOf(indices);
+  }
+
+  std::vector<float> numbers;
+  std::vector<int32_t> indices, labels;
+};
+
 // How kernels are chosen.
 struct Kernels {
   bool native = false;            // native formats
@@ -63,14 +86,8 @@ absl::Status Train(std::shared_ptr<const Backend> backend, Kernels kernels, std:
   if (absl::Status status = WriteValues(graph, start, *executor); !status.ok()) return status;
   double loss = 0;
   for (int step = 0; step < kSteps; ++step) {
-    const auto x = RandomNumbers(Volume(graph.WholeType(TensorRole::kSamples).shape), random());
-    std::vector<int32_t> labels;
-    if (!graph.tensors(TensorRole::kLabels).empty()) {
-      labels =
-          RandomLabels(Volume(graph.WholeType(TensorRole::kLabels).shape),
-                       static_cast<int32_t>(graph.WholeType(TensorRole::kLogits).shape.back()));
-    }
-    const auto result = executor->Step({DType::kFloat32, x.data()}, {DType::kInt32, labels.data()},
+    const RandomBatch batch(graph, random());
+    const auto result = executor->Step(batch.samples(), HostTensorOf(batch.labels),
                                        {.step = step, .seed = 7, .weight_decay = 0.01});
     if (!result.ok()) return result.status();
     if (absl::Status status = executor->CheckCopies(); !status.ok()) return status;

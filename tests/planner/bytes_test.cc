@@ -160,8 +160,7 @@ TEST(BytesCountTest, PlanSimulatorAndCommunicatorCountTheSame) {
     const std::vector<float> x(
         static_cast<size_t>(Volume(at.graph.WholeType(TensorRole::kSamples).shape)), 0.5f);
     const std::vector<int32_t> labels(8, 3);
-    const auto result =
-        executor->Step({DType::kFloat32, x.data()}, {DType::kInt32, labels.data()}, {});
+    const auto result = executor->Step(HostTensorOf(x), HostTensorOf(labels), {});
     ASSERT_TRUE(result.ok()) << result.status();
     EXPECT_EQ(executor->BytesReceived(), step.evaluation.received);
   }

@@ -62,9 +62,8 @@ absl::StatusOr<StepResult> MeasuredPlan::Step() {
   StepArguments arguments;
   arguments.step = step_++;
   arguments.learning_rate = 1e-4;
-  const HostTensor samples = integers_.empty() ? HostTensor{DType::kFloat32, input_.data()}
-                                               : HostTensor{DType::kInt32, integers_.data()};
-  return opened_.executor->Step(samples, {DType::kInt32, labels_.data()}, arguments);
+  const HostTensor samples = integers_.empty() ? HostTensorOf(input_) : HostTensorOf(integers_);
+  return opened_.executor->Step(samples, HostTensorOf(labels_), arguments);
 }
 
 Bytes MeasuredPlan::LargestAllocation() const {

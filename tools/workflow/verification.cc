@@ -115,8 +115,8 @@ class Comparison {
     for (const Tensor& tensor : graph_.tensors()) {
       if (!LivesBetweenSteps(tensor)) continue;
       if (IsSet(request_.stop)) return InterruptedError("interrupted before the first step");
-      RETURN_IF_ERROR(executor->WriteTensor(
-          tensor.id, {tensor.type.dtype, serial.value(tensor.id).bytes.data()}));
+      RETURN_IF_ERROR(
+          executor->WriteTensor(tensor.id, {tensor.type.dtype, serial.value(tensor.id).bytes}));
     }
     // Where devices can copy it from at every step, so that they replay steps as in training.
     const BatchCopy x(serial, TensorRole::kSamples, *executor);
@@ -200,7 +200,7 @@ class Comparison {
       const std::vector<std::byte> batch = from.BatchOf(role);
       bytes_.assign(batch.begin(), batch.end());
     }
-    HostTensor tensor() const { return {dtype_, bytes_.empty() ? nullptr : bytes_.data()}; }
+    HostTensor tensor() const { return {dtype_, bytes_}; }
 
    private:
     DType dtype_ = DType::kInt32;

@@ -63,8 +63,8 @@ class ReplayedStepsTest : public testing::Test {
     for (int step = 0; step < kSteps; ++step) {
       if (before) before(step);
       const auto k = static_cast<size_t>(step % addresses);
-      const StepResult result = ModelWriter::Get(executor.Step(
-          {DType::kFloat32, x[k].data()}, {DType::kInt32, y[k].data()}, {.step = step, .seed = 3}));
+      const StepResult result = ModelWriter::Get(
+          executor.Step(HostTensorOf(x[k]), HostTensorOf(y[k]), {.step = step, .seed = 3}));
       trained.losses.push_back(result.outputs[0]);
       trained.replayed.push_back(result.replayed);
     }
@@ -165,8 +165,8 @@ TEST_F(ReplayedStepsTest, ARecordingThatFailsOnOneRankIsGivenUpOnAll) {
     EXPECT_TRUE(WriteValues(graph_, ModelWriter::Get(InitialState(graph_, 1)), *executor).ok());
     Trained own;
     for (int step = 0; step < kSteps; ++step) {
-      const StepResult result = ModelWriter::Get(executor->Step(
-          {DType::kFloat32, x.data()}, {DType::kInt32, y.data()}, {.step = step, .seed = 3}));
+      const StepResult result = ModelWriter::Get(
+          executor->Step(HostTensorOf(x), HostTensorOf(y), {.step = step, .seed = 3}));
       own.losses.push_back(result.outputs[0]);
       own.replayed.push_back(result.replayed);
     }

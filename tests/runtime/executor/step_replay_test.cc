@@ -183,8 +183,8 @@ class ReplayedPlanTest : public testing::Test {
     std::vector<double> losses;
     replayed_.clear();
     for (int step = 0; step < 4; ++step) {
-      const StepResult result = ModelWriter::Get(executor.Step(
-          {DType::kFloat32, x.data()}, {DType::kInt32, y.data()}, {.step = step, .seed = 3}));
+      const StepResult result = ModelWriter::Get(
+          executor.Step(HostTensorOf(x), HostTensorOf(y), {.step = step, .seed = 3}));
       losses.push_back(result.outputs[0]);
       replayed_.push_back(result.replayed);
     }
