@@ -125,12 +125,13 @@ class Stream {
     if (got <= 0) return false;
     auto size = static_cast<size_t>(got);
     for (size_t k = 0; k < size && at_ + k < damage_.mask.size(); ++k) {
-      is_changed_ = is_changed_ || damage_.mask[at_ + k] != 0;
+      if (damage_.mask[at_ + k] != 0) changed_at_ = std::min(changed_at_, at_ + k);
       piece[k] = static_cast<char>(piece[k] ^ damage_.mask[at_ + k]);
     }
     if (size > damage_.cut - at_) {
       size = damage_.cut - at_;
-      is_over_ = is_changed_ = true;
+      is_over_ = true;
+      changed_at_ = std::min(changed_at_, damage_.cut);
     }
     at_ += size;
     // What the other side does not take is lost with the connection.
@@ -138,13 +139,15 @@ class Stream {
     return true;
   }
   bool is_over() const { return is_over_; }
-  bool is_changed() const { return is_changed_; }
+  bool is_changed() const { return changed_at_ != SIZE_MAX; }
+  size_t changed_at() const { return changed_at_; }  // the first byte, from the stream's beginning
 
  private:
   const Line &from_, &to_;
   const Damage& damage_;
   size_t at_ = 0;
-  bool is_over_ = false, is_changed_ = false;
+  size_t changed_at_ = SIZE_MAX;
+  bool is_over_ = false;
 };
 
 std::unique_ptr<Listener> Listen(const Encounter& encounter, const std::string& name) {
@@ -281,9 +284,14 @@ std::unique_ptr<Connection> AcceptFrom(Listener& listener, const Caller& caller)
   }
 }
 
+// The first byte that was changed of what each side said, from the beginning; SIZE_MAX: none.
+struct FirstChanges {
+  size_t of_caller = SIZE_MAX, of_listener = SIZE_MAX;
+};
+
 // Hands on what both say until the caller is done, or neither says more: one of them may wait for
-// bytes that were never sent. Returns whether a byte was changed.
-bool Relay(const Encounter& encounter, const Line& left, Host& host, const Caller& caller) {
+// bytes that were never sent.
+FirstChanges Relay(const Encounter& encounter, const Line& left, Host& host, const Caller& caller) {
   const Line right(*ConnectTo(host.listener(), PlaceOf("host")));
   Stream out(left, right, encounter.from_caller), in(right, left, encounter.from_listener);
   while (!caller.is_done()) {
@@ -296,7 +304,7 @@ bool Relay(const Encounter& encounter, const Line& left, Host& host, const Calle
     pollfd wait[] = {{left.socket(), POLLIN, 0}, {right.socket(), POLLIN, 0}};
     if (poll(wait, in.is_over() ? 1 : 2, 1) == 0 && may_end) break;
   }
-  return out.is_changed() || in.is_changed();
+  return {out.changed_at(), in.changed_at()};
 }
 
 // What nobody listens to is not reached.
@@ -308,28 +316,41 @@ void CallNobody(const Encounter& encounter, int port) {
          "where nobody listens is an answer");
 }
 
+// Who is let in has the key, and nothing was changed until then.
+void CheckOutcome(const Encounter& encounter, const FirstChanges& changes, const Host& host,
+                  const Caller& caller) {
+  constexpr size_t kSize = sizeof(uint32_t), kHello = kSize + 53, kProof = kSize + 32,
+                   kChallenge = kSize + 64, kAnswer = kSize + 32;
+  const size_t key = encounter.gives_key ? kSize + RunKey::kBytes : 0;
+  const bool was_called = caller.called().ok();
+  if (encounter.is_sound()) {
+    Demand(was_called == !encounter.is_refused(),
+           absl::StrCat("a call ends otherwise: ", caller.called().ToString()));
+    Demand(was_called || IsUsageError(caller.called()), "a refusal without its reason");
+  }
+  Demand(!was_called || host.has_let_in(), "a caller believes to be let in");
+  Demand(!encounter.has_other_key || !host.has_let_in(), "a caller with another key is let in");
+  Demand(changes.of_caller >= kHello + kProof || !host.has_let_in(),
+         "a caller is let in whose handshake was changed");
+  Demand(changes.of_listener >= key + kChallenge + kAnswer || !was_called,
+         "a listener is believed whose handshake was changed");
+}
+
 absl::Status ReadEncounter(const std::string& input) {
   const Encounter encounter = EncounterIn(input);
   auto place = Listen(encounter, PlaceOf("relay"));
   const int port = place->port();
   Host host(encounter);
   Caller caller(encounter, *place);
-  bool is_changed = false;
+  FirstChanges changes;
   if (auto accepted = AcceptFrom(*place, caller)) {
     const Line left(std::move(accepted));
-    is_changed = Relay(encounter, left, host, caller);
+    changes = Relay(encounter, left, host, caller);
   }
   caller.Join();
   place = nullptr;
   CallNobody(encounter, port);
-  if (encounter.is_sound()) {
-    Demand(!is_changed, "a sound connection is damaged");
-    Demand(caller.called().ok() == !encounter.is_refused(),
-           absl::StrCat("a call ends otherwise: ", caller.called().ToString()));
-    Demand(caller.called().ok() || IsUsageError(caller.called()), "a refusal without its reason");
-  }
-  Demand(!caller.called().ok() || host.has_let_in(), "a caller believes to be let in");
-  Demand(!encounter.has_other_key || !host.has_let_in(), "a caller with another key is let in");
+  CheckOutcome(encounter, changes, host, caller);
   return caller.status();
 }
 

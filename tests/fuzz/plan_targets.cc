@@ -79,7 +79,7 @@ void UsePlan(const LoadedPlan& loaded) {
   Demand(other.ok() || absl::IsInvalidArgument(other), other.ToString());
   const std::string path = Scratch() / "plans/written.plan.textproto";
   DemandOk(WritePlanFile(loaded.plan, graph, path), "a plan that was read is not written");
-  const auto again = LoadPlan({path});
+  const auto again = ReadPlan({path});
   DemandOk(again.status(), "a plan that was written is not read");
   // The model's path may be another, from the plan's folder or the current one.
   Demand(StrategyText(again->model.graph, again->plan.strategy) ==
@@ -90,7 +90,6 @@ void UsePlan(const LoadedPlan& loaded) {
 absl::Status ReadPlanFile(const std::string& input) {
   const std::string path = Scratch().Write("plans/damaged.plan.textproto", input);
   ASSIGN_OR_RETURN(const LoadedPlan loaded, LoadPlan({path}));
-  DemandOk(ReadPlan({path}).status(), "a plan that is verified is not read");
   UsePlan(loaded);
   return absl::OkStatus();
 }

@@ -68,7 +68,6 @@ absl::Status ReadFiles(const std::string& path) {
            "values that are not read");
   }
   Demand(!required.ok() || SameValues(required->graph, found->graph), "other values");
-  TryToPlan(found->graph);
   for (const ImportOptions& options :
        {ImportOptions{.batch = 3}, ImportOptions{.freeze_bn = true}}) {
     const absl::Status status = LoadModel(path, options).status();
