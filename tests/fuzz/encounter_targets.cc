@@ -161,7 +161,11 @@ std::unique_ptr<Listener> Listen(const Encounter& encounter, const std::string& 
   return *std::move(listener);
 }
 
-std::string PlaceOf(const char* who) { return absl::StrCat("partita-fuzz-", getpid(), "-", who); }
+// The name of a Unix socket, which no other process has.
+std::string PlaceOf(const char* who) {
+  static const std::string kProcess = RunKey::NewSecret().substr(0, 16);
+  return absl::StrCat("partita-fuzz-", kProcess, "-", who);
+}
 
 absl::StatusOr<std::unique_ptr<Connection>> ConnectTo(const Listener& listener,
                                                       const std::string& name) {

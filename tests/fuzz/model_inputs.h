@@ -22,6 +22,8 @@ std::string MutateSafetensors(Mutator& mutator, const std::string& input, const 
 
 // ONNX models with a shape that is computed from constants, of all types and by all operators.
 std::vector<std::string> OnnxOfConstants();
+// An LSTM of 5 units over 3 steps of 2 samples, with the inputs and attributes that it may have.
+std::string OnnxWithLstm();
 // An ONNX model with weights in a file beside it called `side_file`, of all types: both files.
 std::vector<std::string> OnnxWithSideFile(const std::string& side_file);
 // An ONNX model with a convolution and a batch normalisation, whose weights have values.

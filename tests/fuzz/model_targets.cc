@@ -53,6 +53,11 @@ absl::Status SummariseAndPlan(const Graph& model) {
 absl::Status ReadOnnx(const std::string& input) {
   ASSIGN_OR_RETURN(const ImportedModel model, ImportOnnxBytes(input, "damaged.onnx"));
   TryToPlan(model.graph);
+  for (const ImportOptions& options :
+       {ImportOptions{.batch = 3}, ImportOptions{.batch = -1}, ImportOptions{.freeze_bn = true}}) {
+    const absl::Status status = ImportOnnxBytes(input, "damaged.onnx", options).status();
+    Demand(status.ok() || absl::IsInvalidArgument(status), status.ToString());
+  }
   return absl::OkStatus();
 }
 
@@ -61,7 +66,8 @@ std::vector<std::string> OnnxFiles() {
   std::vector<std::string> files;
   for (const char* name : {"models/alexnet.onnx", "models/alexnet_torchscript.onnx",
                            "models/mlp.onnx", "models/vgg11.onnx", "models/lstm_lm.onnx",
-                           "models/lstm_lm_optimized.onnx", "oracle/mlp/model.onnx"}) {
+                           "models/lstm_lm_optimized.onnx", "oracle/mlp/model.onnx",
+                           "batch_norm/default.onnx", "batch_norm/torchscript_evaluation.onnx"}) {
     files.push_back(TestData(name));
   }
   std::vector<std::string> operators;
@@ -72,6 +78,7 @@ std::vector<std::string> OnnxFiles() {
   std::sort(operators.begin(), operators.end());
   for (const std::string& name : operators) files.push_back(TestData("onnx_operators/" + name));
   for (const std::string& model : OnnxOfConstants()) files.push_back(model);
+  files.push_back(OnnxWithLstm());
   return files;
 }
 

@@ -126,6 +126,24 @@ std::string ShapeByArithmetic() {
   return builder.bytes();
 }
 
+// [4, 6] as a range, and by way of how many elements there are.
+std::string ShapeByCounting() {
+  OnnxBuilder builder({4, 6});
+  for (const auto& [name, value] :
+       {std::pair("four", 4), std::pair("eight", 8), std::pair("two", 2)}) {
+    builder.Integers(name, {value});
+  }
+  builder.Node("Range", {"four", "eight", "two"}, {"range"});
+  builder.Node("Size", {"x"}, {"size"});  // 24
+  builder.Node("Div", {"size", "four"}, {"six"});
+  SetInt(builder.Node("Concat", {"four", "six"}, {"other"}), "axis", 0);
+  builder.Node("Reshape", {"x", "other"}, {"same"});
+  builder.Node("Relu", {"same"}, {"relu"});
+  builder.Node("Reshape", {"relu", "range"}, {"again"});
+  builder.Node("Relu", {"again"}, {"y"});
+  return builder.bytes();
+}
+
 // [4, 6] by way of other shapes.
 std::string ShapeByShapes() {
   OnnxBuilder builder({4, 6});
@@ -145,8 +163,34 @@ std::string ShapeByShapes() {
 
 }  // namespace
 
+std::string OnnxWithLstm() {
+  OnnxBuilder builder({3, 2, 4});
+  builder.Weight("w", {1, 20, 4});
+  builder.Weight("r", {1, 20, 5});
+  builder.Weight("b", {1, 40});
+  onnx::TensorProto& lengths = *builder.graph().add_initializer();
+  lengths.set_name("lengths");
+  lengths.set_data_type(6);
+  lengths.add_dims(2);
+  for (int sample = 0; sample < 2; ++sample) lengths.add_int32_data(3);
+  onnx::NodeProto& node = builder.Node("LSTM", {"x", "w", "r", "b", "lengths"}, {"y"}, "cell");
+  SetInt(node, "hidden_size", 5);
+  SetInt(node, "layout", 0);
+  SetInt(node, "input_forget", 0);
+  onnx::AttributeProto& direction = *node.add_attribute();
+  direction.set_name("direction");
+  direction.set_type(3);
+  direction.set_s("forward");
+  onnx::AttributeProto& activations = *node.add_attribute();
+  activations.set_name("activations");
+  activations.set_type(8);
+  for (const char* name : {"Sigmoid", "Tanh", "Tanh"}) activations.add_strings(name);
+  return builder.bytes();
+}
+
 std::vector<std::string> OnnxOfConstants() {
-  return {ShapeOfAllTypes(true), ShapeOfAllTypes(false), ShapeByArithmetic(), ShapeByShapes()};
+  return {ShapeOfAllTypes(true), ShapeOfAllTypes(false), ShapeByArithmetic(), ShapeByShapes(),
+          ShapeByCounting()};
 }
 
 std::vector<std::string> OnnxWithSideFile(const std::string& side_file) {

@@ -101,6 +101,9 @@ std::vector<std::string> MachineTexts() {
     DemandOk(machine.status(), name);
     texts.push_back(MachineText(*machine));
   }
+  auto measured = FindMachine("p100-4x4");
+  measured->collective_rates = {{"all_reduce", 4, {1000, 1e9}, 0.1}, {"", 2, {2000, 2e9}, 0.2}};
+  texts.push_back(MachineText(*measured));
   return texts;
 }
 
@@ -112,10 +115,12 @@ absl::Status ReadMachineFile(const std::string& input) {
     (void)MakeDefaultCostModel(std::make_shared<const Machine>(*some), DeviceProfiles(2));
   }
   // What was read can be written, and read again.
-  const std::string text = MachineText(machine);
-  const auto again = FindMachine(Scratch().Write("written.machine.textproto", text));
+  const std::string path = Scratch() / "written.machine.textproto";
+  DemandOk(SaveMachine(machine, path), "a machine that was read is not written");
+  const auto again = FindMachine(path);
   DemandOk(again.status(), "a machine that was written");
-  Demand(MachineText(*again) == text, "a machine that was written is read as another one");
+  Demand(MachineText(*again) == MachineText(machine),
+         "a machine that was written is read as another one");
   return absl::OkStatus();
 }
 
