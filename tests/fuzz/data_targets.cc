@@ -9,7 +9,6 @@
 #include "graph/support/status_macros.h"
 #include "runtime/train/data/idx.h"
 #include "runtime/train/data/image.h"
-#include "runtime/train/data/image_folder.h"
 #include "runtime/train/data/image_listing.h"
 #include "runtime/train/data/open_data_source.h"
 #include "runtime/train/data/words.h"
@@ -129,36 +128,52 @@ absl::Status ReadImage(const std::string& input) {
   return absl::OkStatus();
 }
 
-// A tree with classes in folders, and one with classes in lists: wnids.txt, val_annotations.txt.
+// Trees of images: with lists that are the input's, in folders of classes for each split or for
+// both, with one split alone, and without classes.
+constexpr const char* kTrees[] = {"tree", "folders", "flat", "half", "none"};
+
+// wnids.txt and val_annotations.txt of the first tree; a third part names another tree.
 std::vector<std::string> Lists() {
-  return {JoinFiles({"n01\nn02\n", "val_0.JPEG\tn02\t0\t0\t62\t62\nval_1.JPEG\tn01\t3\t4\t9\t9\n"}),
-          JoinFiles({"n02\r\nn01\r\n", "val_1.JPEG\tn02\nval_0.JPEG\tn02\n"}),
-          JoinFiles({"n01", "val_0.JPEG n01"})};
+  std::vector<std::string> inputs = {
+      JoinFiles({"n01\nn02\n", "val_0.JPEG\tn02\t0\t0\t62\t62\nval_1.JPEG\tn01\t3\t4\t9\t9\n"}),
+      JoinFiles({"n02\r\nn01\r\n", "val_1.JPEG\tn02\nval_0.JPEG\tn02\n"}),
+      JoinFiles({"n01", "val_0.JPEG n01"})};
+  for (const char* tree : kTrees) inputs.push_back(JoinFiles({"n01\nn02", "", tree}));
+  return inputs;
 }
 
-absl::Status ReadLists(const std::string& input) {
-  static const std::string kPicture = MakeJpeg(16, 16, 9);
-  static const bool kTree = [] {
-    for (const char* name : {"tree/train/n01/images/a.JPEG", "tree/train/n02/images/b.JPEG",
-                             "tree/val/images/val_0.JPEG", "tree/val/images/val_1.JPEG"}) {
-      Scratch().Write(name, kPicture);
+// Writes the images of the trees, once.
+void PlantTrees() {
+  static const bool kAll = [] {
+    const std::string picture = MakeJpeg(16, 16, 9);
+    for (const char* name :
+         {"tree/train/n01/images/a.JPEG", "tree/train/n02/images/b.JPEG",
+          "tree/val/images/val_0.JPEG", "tree/val/images/val_1.JPEG", "folders/train/n01/a.JPEG",
+          "folders/train/n02/b.png", "folders/val/n02/c.JPEG", "flat/n01/a.JPEG", "flat/n02/b.JPEG",
+          "half/train/n01/a.JPEG", "none/train/a.JPEG", "none/val/a.JPEG"}) {
+      Scratch().Write(name, picture);
     }
     return true;
   }();
-  Demand(kTree, "a tree");
-  const auto files = SplitFiles(input, 2);
+  Demand(kAll, "trees");
+}
+
+absl::Status ReadLists(const std::string& input) {
+  PlantTrees();
+  const auto files = SplitFiles(input, 3);
   Scratch().Write("tree/wnids.txt", files[0]);
   Scratch().Write("tree/val/val_annotations.txt", files[1]);
+  const auto* tree = std::find(std::begin(kTrees), std::end(kTrees), files[2]);
+  const std::string root = Scratch() / (tree == std::end(kTrees) ? "tree" : *tree);
   for (const DataSplit split : {DataSplit::kTrain, DataSplit::kEval}) {
-    ASSIGN_OR_RETURN(const ImageListing listing, ListImages(Scratch() / "tree", split));
+    ASSIGN_OR_RETURN(const ImageListing listing, ListImages(root, split));
     Demand(!listing.items.empty(), "a listing without images");
     for (const ImageListing::Item& item : listing.items) {
       Demand(item.label >= 0 && static_cast<size_t>(item.label) < listing.classes.size(),
              "a label beyond the classes");
     }
-    ASSIGN_OR_RETURN(
-        const auto source,
-        OpenImageFolder({.root = Scratch() / "tree", .split = split, .shape = {{3, 8, 8}}}));
+    ASSIGN_OR_RETURN(const auto source,
+                     OpenDataSource({.spec = root, .split = split, .shape = {{3, 8, 8}}}));
     RETURN_IF_ERROR(ReadSamples(*source));
   }
   return absl::OkStatus();
