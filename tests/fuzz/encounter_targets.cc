@@ -30,7 +30,7 @@ namespace partita {
 namespace {
 
 constexpr int kRanks = 4;
-constexpr double kLongWait = 5;  // seconds, where an answer comes for sure
+constexpr double kLongWait = 30;  // seconds, where an answer comes for sure
 constexpr Call kOwn = {.purpose = Purpose::kMessages, .listener = 1, .ranks = kRanks};
 constexpr size_t kMostMessages = 20;
 
