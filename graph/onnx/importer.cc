@@ -46,6 +46,19 @@ std::vector<std::pair<std::string, int>> CountOperators(const Model& model) {
   return sorted;
 }
 
+// Whether the output is computed from the samples.
+bool DependsOnInput(const Graph& graph) {
+  std::vector<bool> depends(graph.tensors().size());
+  for (const TensorId id : graph.tensors(TensorRole::kSamples)) depends[id.index()] = true;
+  for (const Operator& op : graph.ops()) {
+    const bool any =
+        std::ranges::any_of(op.inputs, [&](TensorId id) { return depends[id.index()]; });
+    for (const TensorId id : op.outputs) depends[id.index()] = any;
+  }
+  return std::ranges::all_of(graph.tensors(TensorRole::kLogits),
+                             [&](TensorId id) { return depends[id.index()]; });
+}
+
 }  // namespace
 
 Importer::Importer(Model model, const ImportOptions& options, const std::string& graph_name)
@@ -300,10 +313,11 @@ absl::StatusOr<ImportedModel> Importer::Finish() {
     return absl::InvalidArgumentError(
         absl::StrCat("the model's output is ", output.name, ", which is not supported"));
   }
-  if (output.kind != Value::Kind::kTensor) {
+  const auto independent = [&] {
     return absl::InvalidArgumentError(
         absl::StrCat("output '", model_.output, "' does not depend on the input"));
-  }
+  };
+  if (output.kind != Value::Kind::kTensor) return independent();
   RETURN_IF_ERROR(CheckOutput(builder_.tensor(output.tensor).type.shape));
   builder_.AddRole(TensorRole::kLogits, output.tensor);
   if (absent_weights_ > 0 && options_.values == WeightValues::kRequired) {
@@ -322,6 +336,7 @@ absl::StatusOr<ImportedModel> Importer::Finish() {
         imported.graph,
         WithoutDeadOperators(imported.graph, imported.graph.tensors(TensorRole::kLogits)));
   }
+  if (!DependsOnInput(imported.graph)) return independent();
   RETURN_IF_ERROR(values_of_weights_.ReadAll(model_.origin.name));
   return imported;
 }
