@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "graph/dependence.h"
 #include "graph/graph_copy.h"
 #include "graph/onnx/folded_batch_norm.h"
 #include "graph/onnx/operators.h"
@@ -44,19 +45,6 @@ std::vector<std::pair<std::string, int>> CountOperators(const Model& model) {
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
   return sorted;
-}
-
-// Whether the output is computed from the samples.
-bool DependsOnInput(const Graph& graph) {
-  std::vector<bool> depends(graph.tensors().size());
-  for (const TensorId id : graph.tensors(TensorRole::kSamples)) depends[id.index()] = true;
-  for (const Operator& op : graph.ops()) {
-    const bool any =
-        std::ranges::any_of(op.inputs, [&](TensorId id) { return depends[id.index()]; });
-    for (const TensorId id : op.outputs) depends[id.index()] = any;
-  }
-  return std::ranges::all_of(graph.tensors(TensorRole::kLogits),
-                             [&](TensorId id) { return depends[id.index()]; });
 }
 
 }  // namespace
@@ -336,7 +324,7 @@ absl::StatusOr<ImportedModel> Importer::Finish() {
         imported.graph,
         WithoutDeadOperators(imported.graph, imported.graph.tensors(TensorRole::kLogits)));
   }
-  if (!DependsOnInput(imported.graph)) return independent();
+  if (!LogitsDependOnSamples(imported.graph)) return independent();
   RETURN_IF_ERROR(values_of_weights_.ReadAll(model_.origin.name));
   return imported;
 }
