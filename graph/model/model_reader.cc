@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "graph/dependence.h"
 #include "graph/model/model_attributes.h"
 #include "graph/model/model_io.h"
 #include "graph/model/model_limits.h"
@@ -62,6 +63,9 @@ class ModelReader {
     builder_.AddRole(TensorRole::kLogits, logits->second);
     ASSIGN_OR_RETURN(Graph graph, std::move(builder_).Build());
     RETURN_IF_ERROR(CheckAnchors(graph));
+    if (!LogitsDependOnSamples(graph)) {
+      return InvalidInput("logits '", model_.logits(), "' do not depend on the input");
+    }
     return graph;
   }
 

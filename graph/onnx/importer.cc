@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "graph/dependence.h"
 #include "graph/graph_copy.h"
 #include "graph/onnx/folded_batch_norm.h"
 #include "graph/onnx/operators.h"
@@ -300,10 +301,11 @@ absl::StatusOr<ImportedModel> Importer::Finish() {
     return absl::InvalidArgumentError(
         absl::StrCat("the model's output is ", output.name, ", which is not supported"));
   }
-  if (output.kind != Value::Kind::kTensor) {
+  const auto independent = [&] {
     return absl::InvalidArgumentError(
         absl::StrCat("output '", model_.output, "' does not depend on the input"));
-  }
+  };
+  if (output.kind != Value::Kind::kTensor) return independent();
   RETURN_IF_ERROR(CheckOutput(builder_.tensor(output.tensor).type.shape));
   builder_.AddRole(TensorRole::kLogits, output.tensor);
   if (absent_weights_ > 0 && options_.values == WeightValues::kRequired) {
@@ -322,6 +324,7 @@ absl::StatusOr<ImportedModel> Importer::Finish() {
         imported.graph,
         WithoutDeadOperators(imported.graph, imported.graph.tensors(TensorRole::kLogits)));
   }
+  if (!LogitsDependOnSamples(imported.graph)) return independent();
   RETURN_IF_ERROR(values_of_weights_.ReadAll(model_.origin.name));
   return imported;
 }

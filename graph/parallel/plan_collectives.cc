@@ -83,7 +83,9 @@ absl::Status ReadCollectives(const proto::Plan& message, const Graph& graph, Str
       strategy.algorithms.push_back({id, algorithm.name()});
     }
   }
-  std::ranges::stable_sort(strategy.algorithms, {}, &AlgorithmChoice::collective);
+  if (!std::ranges::is_sorted(strategy.algorithms, {}, &AlgorithmChoice::collective)) {
+    std::ranges::stable_sort(strategy.algorithms, {}, &AlgorithmChoice::collective);
+  }
   for (const proto::BucketPlan& plan : message.bucket()) {
     Bucket& bucket = strategy.buckets.emplace_back();
     for (const proto::CollectiveStep& member : plan.member()) {

@@ -72,30 +72,30 @@ absl::Status ValidateStep(const Graph& graph, const CollectiveStepId& id) {
 }  // namespace
 
 absl::Status ValidateCollectives(const Graph& graph, const Strategy& strategy) {
-  std::set<CollectiveStepId> chosen;
-  const auto add = [&](const CollectiveStepId& id) -> absl::Status {
-    RETURN_IF_ERROR(ValidateStep(graph, id));
-    if (chosen.insert(id).second) return absl::OkStatus();
+  const auto twice = [&](const CollectiveStepId& id) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the strategy names the collective in step ", id.step, " of tensor '",
         graph.tensor(id.tensor).name, "' twice; wanted it once, with an algorithm or in a bucket"));
   };
-  for (const AlgorithmChoice& choice : strategy.algorithms) {
-    RETURN_IF_ERROR(add(choice.collective));
-    RETURN_IF_ERROR(ValidateAlgorithm(choice.algorithm));
-  }
-  const bool is_sorted = std::is_sorted(strategy.algorithms.begin(), strategy.algorithms.end(),
-                                        [](const AlgorithmChoice& a, const AlgorithmChoice& b) {
-                                          return a.collective < b.collective;
-                                        });
-  if (!is_sorted) {
+  const std::vector<AlgorithmChoice>& choices = strategy.algorithms;
+  for (size_t k = 0; k < choices.size(); ++k) {
+    RETURN_IF_ERROR(ValidateStep(graph, choices[k].collective));
+    if (k == 0 || choices[k].algorithm != choices[k - 1].algorithm) {
+      RETURN_IF_ERROR(ValidateAlgorithm(choices[k].algorithm));
+    }
+    if (k == 0 || choices[k - 1].collective < choices[k].collective) continue;
+    if (choices[k - 1].collective == choices[k].collective) return twice(choices[k].collective);
     return absl::InvalidArgumentError(
         "the strategy's algorithms are not sorted by tensor and step");
   }
+  std::set<CollectiveStepId> in_buckets;
   for (const Bucket& bucket : strategy.buckets) {
     std::set<TensorId> tensors;
     for (const CollectiveStepId& member : bucket.members) {
-      RETURN_IF_ERROR(add(member));
+      RETURN_IF_ERROR(ValidateStep(graph, member));
+      const bool is_chosen =
+          std::ranges::binary_search(choices, member, {}, &AlgorithmChoice::collective);
+      if (is_chosen || !in_buckets.insert(member).second) return twice(member);
       if (tensors.insert(member.tensor).second) continue;
       return absl::InvalidArgumentError(
           absl::StrCat("a bucket has tensor '", graph.tensor(member.tensor).name, "' twice"));

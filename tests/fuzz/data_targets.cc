@@ -1,12 +1,14 @@
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <memory>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "graph/support/file.h"
 #include "graph/support/status_macros.h"
 #include "runtime/train/data/idx.h"
 #include "runtime/train/data/image.h"
-#include "runtime/train/data/image_folder.h"
 #include "runtime/train/data/image_listing.h"
 #include "runtime/train/data/open_data_source.h"
 #include "runtime/train/data/words.h"
@@ -19,26 +21,36 @@ namespace {
 
 constexpr int64_t kMostSamples = 50;  // that are read of a source
 
+std::string Idx(const std::vector<int64_t>& dims, uint8_t element) {
+  int64_t elements = 1;
+  for (const int64_t extent : dims) elements *= extent;
+  const std::string path = Scratch() / "seed-idx";
+  DemandOk(WriteIdx(path, dims, std::vector<uint8_t>(static_cast<size_t>(elements), element)),
+           "an IDX file");
+  return *ReadFile(path, 1 << 20);
+}
+
+// Images, labels and the name that a user gives: of the folder with both, if it is empty, or of a
+// file in it.
 std::vector<std::string> IdxPairs() {
   std::vector<std::string> inputs;
-  const std::string images = Scratch() / "seed-images", labels = Scratch() / "seed-labels";
   for (const std::vector<int64_t>& dims :
        {std::vector<int64_t>{4, 5, 5}, std::vector<int64_t>{3, 7},
         std::vector<int64_t>{2, 3, 4, 4}}) {
-    int64_t elements = 1;
-    for (const int64_t extent : dims) elements *= extent;
-    const std::vector<uint8_t> pixels(static_cast<size_t>(elements), 77);
-    DemandOk(WriteIdx(images, dims, pixels), "images");
-    const std::vector<uint8_t> classes = {1, 2, 0, 1};
-    DemandOk(WriteIdx(labels, {dims.data(), 1}, {classes.data(), static_cast<size_t>(dims[0])}),
-             "labels");
-    inputs.push_back(JoinFiles({*ReadFile(images, 1 << 20), *ReadFile(labels, 1 << 20)}));
+    inputs.push_back(JoinFiles({Idx(dims, 77), Idx({dims[0]}, 1)}));
   }
+  const std::string images = Idx({4, 5, 5}, 77);
+  inputs.push_back(JoinFiles({images, Idx({4}, 1), "train-images-idx3-ubyte"}));
+  inputs.push_back(JoinFiles({images, Idx({4}, 1), "packed"}));
+  inputs.push_back(JoinFiles({images, Idx({3}, 1)}));     // fewer labels than images
+  inputs.push_back(JoinFiles({images, Idx({2, 2}, 1)}));  // labels with two dimensions
+  inputs.push_back(JoinFiles({Idx({4}, 77), Idx({4}, 1)}));
+  inputs.push_back(JoinFiles({Idx({0, 5, 5}, 77), Idx({0}, 1)}));
   return inputs;
 }
 
 absl::Status ReadIdx(const std::string& input) {
-  const auto files = SplitFiles(input, 2);
+  const auto files = SplitFiles(input, 3);
   const auto header = ParseIdx(std::as_bytes(std::span(files[0])), "damaged");
   if (header.ok()) {
     int64_t elements = 1;
@@ -48,12 +60,35 @@ absl::Status ReadIdx(const std::string& input) {
   }
   Scratch().Write("idx/train-images-idx3-ubyte", files[0]);
   Scratch().Write("idx/train-labels-idx1-ubyte", files[1]);
-  ASSIGN_OR_RETURN(const auto source, OpenDataSource({.spec = Scratch() / "idx"}));
+  std::string name = files[2].substr(0, 100);
+  std::erase_if(name, [](char c) { return c == '/' || c == '\0'; });
+  if (name == "packed") {
+    Scratch().Write("packed/train-images-idx3-ubyte.gz", files[0]);
+    return OpenDataSource({.spec = Scratch() / name}).status();
+  }
+  const std::string spec = name.empty() || name == ".." ? "idx" : "idx/" + name;
+  ASSIGN_OR_RETURN(const auto source, OpenDataSource({.spec = Scratch() / spec}));
   return ReadSamples(*source);
 }
 
+// A picture in the inks of print.
+std::string JpegOfInks(int width, int height) {
+  std::vector<unsigned char> inks;
+  for (int k = 0; k < width * height * 4; ++k) inks.push_back(static_cast<unsigned char>(k * 7));
+  unsigned char* bytes = nullptr;
+  unsigned long size = 0;
+  void* encoder = tjInitCompress();
+  Demand(tjCompress2(encoder, inks.data(), width, 0, height, TJPF_CMYK, &bytes, &size, TJSAMP_444,
+                     90, 0) == 0,
+         "a picture");
+  const std::string result(reinterpret_cast<const char*>(bytes), size);
+  tjFree(bytes);
+  tjDestroy(encoder);
+  return result;
+}
+
 std::vector<std::string> JpegImages() {
-  return {MakeJpeg(24, 24, 77), MakeJpeg(3, 50, 200), MakeJpeg(160, 9, 1, 20)};
+  return {MakeJpeg(24, 24, 77), MakeJpeg(3, 50, 200), MakeJpeg(160, 9, 1, 20), JpegOfInks(20, 10)};
 }
 
 std::vector<std::string> PngImages() {
@@ -93,54 +128,93 @@ absl::Status ReadImage(const std::string& input) {
   return absl::OkStatus();
 }
 
-// A tree with classes in folders, and one with classes in lists: wnids.txt, val_annotations.txt.
+// Trees of images: with lists that are the input's, in folders of classes for each split or for
+// both, with one split alone, and without classes.
+constexpr const char* kTrees[] = {"tree", "folders", "flat", "half", "none"};
+
+// wnids.txt and val_annotations.txt of the first tree; a third part names another tree.
 std::vector<std::string> Lists() {
-  return {JoinFiles({"n01\nn02\n", "val_0.JPEG\tn02\t0\t0\t62\t62\nval_1.JPEG\tn01\t3\t4\t9\t9\n"}),
-          JoinFiles({"n02\r\nn01\r\n", "val_1.JPEG\tn02\nval_0.JPEG\tn02\n"}),
-          JoinFiles({"n01", "val_0.JPEG n01"})};
+  std::vector<std::string> inputs = {
+      JoinFiles({"n01\nn02\n", "val_0.JPEG\tn02\t0\t0\t62\t62\nval_1.JPEG\tn01\t3\t4\t9\t9\n"}),
+      JoinFiles({"n02\r\nn01\r\n", "val_1.JPEG\tn02\nval_0.JPEG\tn02\n"}),
+      JoinFiles({"n01", "val_0.JPEG n01"})};
+  for (const char* tree : kTrees) inputs.push_back(JoinFiles({"n01\nn02", "", tree}));
+  return inputs;
 }
 
-absl::Status ReadLists(const std::string& input) {
-  static const std::string kPicture = MakeJpeg(16, 16, 9);
-  static const bool kTree = [] {
-    for (const char* name : {"tree/train/n01/images/a.JPEG", "tree/train/n02/images/b.JPEG",
-                             "tree/val/images/val_0.JPEG", "tree/val/images/val_1.JPEG"}) {
-      Scratch().Write(name, kPicture);
+// Writes the images of the trees, once.
+void PlantTrees() {
+  static const bool kAll = [] {
+    const std::string picture = MakeJpeg(16, 16, 9);
+    for (const char* name :
+         {"tree/train/n01/images/a.JPEG", "tree/train/n02/images/b.JPEG",
+          "tree/val/images/val_0.JPEG", "tree/val/images/val_1.JPEG", "folders/train/n01/a.JPEG",
+          "folders/train/n02/b.png", "folders/val/n02/c.JPEG", "flat/n01/a.JPEG", "flat/n02/b.JPEG",
+          "half/train/n01/a.JPEG", "none/train/a.JPEG", "none/val/a.JPEG"}) {
+      Scratch().Write(name, picture);
     }
     return true;
   }();
-  Demand(kTree, "a tree");
-  const auto files = SplitFiles(input, 2);
+  Demand(kAll, "trees");
+}
+
+absl::Status ReadLists(const std::string& input) {
+  PlantTrees();
+  const auto files = SplitFiles(input, 3);
   Scratch().Write("tree/wnids.txt", files[0]);
   Scratch().Write("tree/val/val_annotations.txt", files[1]);
+  const auto* tree = std::find(std::begin(kTrees), std::end(kTrees), files[2]);
+  const std::string root = Scratch() / (tree == std::end(kTrees) ? "tree" : *tree);
   for (const DataSplit split : {DataSplit::kTrain, DataSplit::kEval}) {
-    ASSIGN_OR_RETURN(const ImageListing listing, ListImages(Scratch() / "tree", split));
+    ASSIGN_OR_RETURN(const ImageListing listing, ListImages(root, split));
     Demand(!listing.items.empty(), "a listing without images");
     for (const ImageListing::Item& item : listing.items) {
       Demand(item.label >= 0 && static_cast<size_t>(item.label) < listing.classes.size(),
              "a label beyond the classes");
     }
-    ASSIGN_OR_RETURN(
-        const auto source,
-        OpenImageFolder({.root = Scratch() / "tree", .split = split, .shape = {{3, 8, 8}}}));
+    ASSIGN_OR_RETURN(const auto source,
+                     OpenDataSource({.spec = root, .split = split, .shape = {{3, 8, 8}}}));
     RETURN_IF_ERROR(ReadSamples(*source));
   }
   return absl::OkStatus();
 }
 
+// A text and, as numbers, what the model takes of it: words and labels of a sample, how many words
+// it knows, classes, and the seed of made-up ones.
 std::vector<std::string> Texts() {
-  return {"5 6 7\n8\t9 10\r\n\n11 12 13 4", "1 2 3 4 5\n0 7 7 7 7\n", "0"};
+  const std::string text = "1 2 3 4 5\n0 7 7 7 7\n";
+  return {"5 6 7\n8\t9 10\r\n\n11 12 13 4",
+          text,
+          "0",
+          JoinFiles({text, "3 2 1000 10 7"}),
+          JoinFiles({text, "1 1 9 9 0"}),
+          JoinFiles({text, "3 4 1000 0 7"}),
+          JoinFiles({text, "4 1 5 0 7"}),
+          JoinFiles({text, "3 0 0 0 7"})};
 }
 
-// As a stream and as rows: OK if either is.
+// As a stream and as rows, and made-up ones: OK if any is.
 absl::Status ReadWords(const std::string& input) {
-  const std::string path = Scratch().Write("words.txt", input);
-  const WordSample sample{.shape = {{3}}, .labels = 2, .words = 1000};
+  constexpr int64_t kMostWords = 2000;  // of a sample, for time
+  const auto files = SplitFiles(input, 2);
+  const std::string path = Scratch().Write("words.txt", files[0]);
+  std::array<int64_t, 5> numbers = {3, 2, 1000, 0, 0};
+  const std::vector<absl::string_view> given = absl::StrSplit(files[1], ' ', absl::SkipEmpty());
+  for (size_t k = 0; k < std::min(given.size(), numbers.size()); ++k) {
+    (void)absl::SimpleAtoi(given[k], &numbers[k]);
+  }
+  WordSample sample{.shape = {{std::min(numbers[0], kMostWords)}},
+                    .labels = numbers[1],
+                    .words = numbers[2],
+                    .classes = static_cast<int>(numbers[3])};
+  const auto made_up =
+      MakeSyntheticWords({.sample = sample, .size = 20, .seed = static_cast<uint64_t>(numbers[4])});
+  if (made_up.ok()) RETURN_IF_ERROR(ReadSamples(**made_up));
   const auto stream = OpenWordStream(path, sample);
   if (stream.ok()) RETURN_IF_ERROR(ReadSamples(**stream));
   const auto rows = OpenWordRows(path, sample);
   if (rows.ok()) RETURN_IF_ERROR(ReadSamples(**rows));
-  return stream.ok() ? absl::OkStatus() : rows.status();
+  return stream.ok() || made_up.ok() ? absl::OkStatus() : rows.status();
 }
 
 }  // namespace

@@ -16,7 +16,8 @@ constexpr char kFileMark[] = "\n%%FILE%%\n";
 
 std::vector<FuzzTarget> AllTargets() {
   std::vector<FuzzTarget> all;
-  for (auto* rows : {ModelTargets, PlanTargets, DataTargets, StateTargets, MessageTargets}) {
+  for (auto* rows : {ModelTargets, WeightsTargets, PlanTargets, DataTargets, StateTargets,
+                     MessageTargets, EncounterTargets}) {
     for (FuzzTarget& row : rows()) all.push_back(std::move(row));
   }
   return all;

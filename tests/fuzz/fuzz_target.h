@@ -36,11 +36,13 @@ absl::Span<const FuzzTarget> FuzzTargets();
 const FuzzTarget* FindFuzzTarget(const std::string& name);
 
 // Rows of the table, by what they read.
-std::vector<FuzzTarget> ModelTargets();    // ONNX and native models
-std::vector<FuzzTarget> PlanTargets();     // plans, machines, profile databases
-std::vector<FuzzTarget> DataTargets();     // samples to train on
-std::vector<FuzzTarget> StateTargets();    // weights and checkpoints
-std::vector<FuzzTarget> MessageTargets();  // what ranks send each other
+std::vector<FuzzTarget> ModelTargets();      // ONNX and native models
+std::vector<FuzzTarget> WeightsTargets();    // models with weights in files beside them
+std::vector<FuzzTarget> PlanTargets();       // plans, machines, profile databases
+std::vector<FuzzTarget> DataTargets();       // samples to train on
+std::vector<FuzzTarget> StateTargets();      // weights and checkpoints
+std::vector<FuzzTarget> MessageTargets();    // what ranks send each other
+std::vector<FuzzTarget> EncounterTargets();  // connections between ranks, damaged on the way
 
 // Prints the text and aborts unless `holds`.
 void Demand(bool holds, const std::string& text);

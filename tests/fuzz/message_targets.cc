@@ -1,9 +1,5 @@
-#include <fcntl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <map>
 #include <utility>
 
@@ -18,45 +14,13 @@
 #include "runtime/launch/watchdog_messages.h"
 #include "runtime/support/process_identity.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/sockets.h"
 #include "tools/workflow/instruction_records.h"
 
 namespace partita {
 namespace {
 
 constexpr int kRanks = 4;
-constexpr size_t kMostInput = 100'000;  // bytes that fit into a socket
-constexpr double kNoWait = 0.001;       // seconds
-
-std::array<int, 2> ConnectedSockets() {
-  std::array<int, 2> ends{};
-  Demand(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()) == 0,
-         "sockets");
-  return ends;
-}
-
-// One end of a connection whose other end has sent the bytes and gone.
-int SocketWith(const std::string& bytes) {
-  const auto ends = ConnectedSockets();
-  const size_t size = std::min(bytes.size(), kMostInput);
-  Demand(send(ends[1], bytes.data(), size, MSG_NOSIGNAL) == static_cast<ssize_t>(size), "a socket");
-  shutdown(ends[1], SHUT_WR);
-  close(ends[1]);
-  return ends[0];
-}
-
-// What has arrived at a socket.
-std::string BytesAt(int socket) {
-  std::string bytes(kMostInput, '\0');
-  const ssize_t size = recv(socket, bytes.data(), bytes.size(), 0);
-  bytes.resize(size < 0 ? 0 : static_cast<size_t>(size));
-  return bytes;
-}
-
-const RunKey& Key() {
-  static const RunKey kKey = *RunKey::FromSecret(std::string(64, 'a'));
-  return kKey;
-}
-
 constexpr Call kCall = {.purpose = Purpose::kMessages, .caller = 2, .listener = 1, .ranks = kRanks};
 
 // What a caller sends first, and what a listener answers, each behind a letter that says whose
@@ -99,7 +63,9 @@ absl::Status ReadHandshake(const std::string& input) {
 std::vector<std::string> Conversations() {
   std::vector<std::string> all;
   for (const std::vector<std::string>& messages :
-       {std::vector<std::string>{"beat 1 17 3", "bye"}, {"", "x", "fail 5 a reason"}}) {
+       {std::vector<std::string>{"beat 1 17 3", "bye"},
+        {"", "x", "fail 5 a reason"},
+        {"alive", "verdict 2 5 1 rank 2 has left", "over"}}) {
     const auto ends = ConnectedSockets();
     {
       Connection sender(ends[0]);
@@ -174,6 +140,60 @@ absl::Status ReadExchange(const std::string& input) {
   return port->Exchange(messages, kTag);
 }
 
+constexpr int kGathering = 3;  // ranks of a gathering
+
+// What a port sends before a message's bytes.
+std::string WithHead(const std::string& bytes) {
+  constexpr int64_t kTagOfTexts = 32767;
+  const int64_t head[] = {static_cast<int64_t>(bytes.size()), kTagOfTexts};
+  return std::string(reinterpret_cast<const char*>(head), sizeof head) + bytes;
+}
+
+std::string SizeAsBytes(const std::string& text) {
+  const auto size = static_cast<int64_t>(text.size());
+  return {reinterpret_cast<const char*>(&size), sizeof size};
+}
+
+// What rank 1 of three gets from ranks 0 and 2 where all tell bytes, then texts; a third part that is
+// not empty: they are silent behind that instead of going.
+std::vector<std::string> Gatherings() {
+  std::vector<std::string> all;
+  const std::string long_text(300, 'x');
+  for (const auto& [left, right] :
+       {std::pair<std::string, std::string>{"rank 0", "rank 2 tells more"}, {long_text, ""}}) {
+    std::vector<std::string> files;
+    for (const std::string& text : {left, right}) {
+      files.push_back(WithHead("12345678") + WithHead(SizeAsBytes(text)) +
+                      (text.empty() ? "" : WithHead(text)));
+    }
+    all.push_back(JoinFiles(files));
+    files[0].resize(50);
+    all.push_back(JoinFiles({files[0], files[1], "silent"}));
+  }
+  return all;
+}
+
+absl::Status ReadGathering(const std::string& input) {
+  const auto files = SplitFiles(input, kGathering);
+  const Peer left(files[0], !files[2].empty()), right(files[1], !files[2].empty());
+  const auto port = MakeTcpPort(1, {left.socket(), -1, right.socket()});
+  port->LimitWaiting(kNoWait);
+  const std::string word(8, 'w'), own = "rank 1";
+  ASSIGN_OR_RETURN(const auto words, GatherBytes(*port, word));
+  ASSIGN_OR_RETURN(const auto texts, GatherTexts(*port, own, 4000));
+  Demand(words.size() == kGathering && texts.size() == kGathering, "other ranks than there are");
+  Demand(words[1] == word && texts[1] == own, "what a rank told itself is another text");
+  for (int rank = 0; rank < kGathering; ++rank) {
+    const auto k = static_cast<size_t>(rank);
+    Demand(words[k].size() == word.size() && texts[k].size() <= 4000, "a text over the limit");
+  }
+  std::string text = texts[0];
+  RETURN_IF_ERROR(BroadcastText(*port, 1, text));
+  port->Abort(absl::UnavailableError("the end"));
+  Demand(!GatherBytes(*port, word).ok(), "an exchange behind the end");
+  return absl::OkStatus();
+}
+
 std::vector<std::string> Environments() {
   return {"OMPI_COMM_WORLD_RANK=1\nOMPI_COMM_WORLD_SIZE=4\nOMPI_COMM_WORLD_LOCAL_SIZE=2",
           "RANK=3\nWORLD_SIZE=4\nMASTER_ADDR=host\nMASTER_PORT=29500\nLOCAL_WORLD_SIZE=4",
@@ -231,6 +251,13 @@ std::vector<FuzzTarget> MessageTargets() {
            .mutate = MutateAsBytes,
            .read = ReadExchange,
            .inputs = 10'000,
+           .refusals = {kUnavailable, kInternal}},
+          {.name = "gathering",
+           .reads = "texts that all ranks tell each other, over sockets",
+           .seeds = Gatherings,
+           .mutate = MutateAsBytes,
+           .read = ReadGathering,
+           .inputs = 5'000,
            .refusals = {kUnavailable, kInternal}},
           {.name = "environment",
            .reads = "what launchers tell a rank, keys",

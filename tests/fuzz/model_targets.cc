@@ -6,7 +6,9 @@
 
 #include "cost_model/default_cost_model.h"
 #include "cost_model/machines.h"
+#include "graph/model/microbatch.h"
 #include "graph/model/model_io.h"
+#include "graph/model/model_loss.h"
 #include "graph/model/model_summary.h"
 #include "graph/onnx/import.h"
 #include "graph/support/status_macros.h"
@@ -16,6 +18,7 @@
 #include "planner/expert/expert_strategies.h"
 #include "proto/model.pb.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/model_inputs.h"
 #include "tests/fuzz/text_messages.h"
 
 namespace partita {
@@ -30,11 +33,14 @@ struct PlanningMachine {
   std::unique_ptr<CostModel> cost;
 };
 
-// What is accepted can be summarised, trained and planned, or is refused for that.
-absl::Status Plan(const Graph& model) {
+absl::Status SummariseAndPlan(const Graph& model) {
   static const auto* const kMachine = new PlanningMachine;
   const ModelSummary summary = Summarize(model);
   Demand(summary.macs_per_sample >= 0 && summary.parameters >= 0, "a summary overflows");
+  Demand(!SummaryText(summary).empty(), "a summary without text");
+  const auto loss = LossOf(model, /*named=*/false);
+  Demand(loss.ok() ? !ToString(*loss).empty() : absl::IsInvalidArgument(loss.status()),
+         loss.status().ToString());
   ASSIGN_OR_RETURN(const Graph graph, BuildTrainingGraph(model, {}));
   const Evaluator evaluator(graph, kMachine->machine.topology, *kMachine->cost);
   ASSIGN_OR_RETURN(const Strategy strategy, DataParallel(graph, kMachine->machine.topology));
@@ -44,14 +50,14 @@ absl::Status Plan(const Graph& model) {
   return absl::OkStatus();
 }
 
-void TryToPlan(const Graph& model) {
-  const absl::Status status = Plan(model);
-  Demand(!absl::IsInternal(status) && !absl::IsUnknown(status), status.ToString());
-}
-
 absl::Status ReadOnnx(const std::string& input) {
   ASSIGN_OR_RETURN(const ImportedModel model, ImportOnnxBytes(input, "damaged.onnx"));
   TryToPlan(model.graph);
+  for (const ImportOptions& options :
+       {ImportOptions{.batch = 3}, ImportOptions{.batch = -1}, ImportOptions{.freeze_bn = true}}) {
+    const absl::Status status = ImportOnnxBytes(input, "damaged.onnx", options).status();
+    Demand(status.ok() || absl::IsInvalidArgument(status), status.ToString());
+  }
   return absl::OkStatus();
 }
 
@@ -60,7 +66,8 @@ std::vector<std::string> OnnxFiles() {
   std::vector<std::string> files;
   for (const char* name : {"models/alexnet.onnx", "models/alexnet_torchscript.onnx",
                            "models/mlp.onnx", "models/vgg11.onnx", "models/lstm_lm.onnx",
-                           "models/lstm_lm_optimized.onnx", "oracle/mlp/model.onnx"}) {
+                           "models/lstm_lm_optimized.onnx", "oracle/mlp/model.onnx",
+                           "batch_norm/default.onnx", "batch_norm/torchscript_evaluation.onnx"}) {
     files.push_back(TestData(name));
   }
   std::vector<std::string> operators;
@@ -70,16 +77,9 @@ std::vector<std::string> OnnxFiles() {
   }
   std::sort(operators.begin(), operators.end());
   for (const std::string& name : operators) files.push_back(TestData("onnx_operators/" + name));
+  for (const std::string& model : OnnxOfConstants()) files.push_back(model);
+  files.push_back(OnnxWithLstm());
   return files;
-}
-
-std::string MutateOnnx(Mutator& mutator, const std::string& input, const std::string& other) {
-  onnx::ModelProto model;
-  const size_t way = mutator.Below(4);
-  if (way == 0 || !model.ParseFromString(input)) return mutator.MutateBytes(input, other);
-  if (way < 3) return mutator.MutateModel(std::move(model));
-  mutator.MutateMessage(model);
-  return model.SerializeAsString();
 }
 
 absl::Status ReadModel(const std::string& input) {
@@ -88,6 +88,8 @@ absl::Status ReadModel(const std::string& input) {
   const auto text = ModelText(model.graph);
   DemandOk(text.status(), "a model that was read is not written");
   DemandOk(ParseModel(*text, "written.textproto").status(), "a model that was written is not read");
+  const absl::Status halved = Microbatch(model.graph, 2).status();
+  Demand(halved.ok() || absl::IsInvalidArgument(halved), halved.ToString());
   return absl::OkStatus();
 }
 
@@ -102,6 +104,20 @@ std::vector<std::string> ModelTexts() {
 }
 
 }  // namespace
+
+void TryToPlan(const Graph& model) {
+  const absl::Status status = SummariseAndPlan(model);
+  Demand(!absl::IsInternal(status) && !absl::IsUnknown(status), status.ToString());
+}
+
+std::string MutateOnnx(Mutator& mutator, const std::string& input, const std::string& other) {
+  onnx::ModelProto model;
+  const size_t way = mutator.Below(4);
+  if (way == 0 || !model.ParseFromString(input)) return mutator.MutateBytes(input, other);
+  if (way < 3) return mutator.MutateModel(std::move(model));
+  mutator.MutateMessage(model);
+  return model.SerializeAsString();
+}
 
 std::vector<FuzzTarget> ModelTargets() {
   return {{.name = "onnx",

@@ -5,10 +5,13 @@
 #include "cost_model/machine.h"
 #include "cost_model/machines.h"
 #include "cost_model/profile_db.h"
+#include "graph/model/model_io.h"
 #include "graph/parallel/plan_io.h"
+#include "graph/parallel/strategy_text.h"
 #include "graph/partition/planned_step.h"
 #include "graph/support/file.h"
 #include "graph/support/status_macros.h"
+#include "graph/zoo/models.h"
 #include "proto/machine.pb.h"
 #include "proto/plan.pb.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -20,40 +23,74 @@
 namespace partita {
 namespace {
 
-// Plans under random strategies, with an order and a prediction, as files hold them.
+// A model in a file beside the plan, which the plan names from its own folder.
+constexpr char kModelFile[] = "near/model.textproto";
+
+// A plan under a random strategy, with an order and a prediction, as files hold them.
+std::string PlanTextFor(const ModelRequest& request, std::mt19937_64& random) {
+  const auto model = LoadTrainingModel(request);
+  DemandOk(model.status(), request.model);
+  Plan plan;
+  plan.model = model->label;
+  if (IsModelFile(request.model)) plan.model.source = kModelFile;
+  plan.topology = VirtualCpuDevices(3, Bytes(1 << 30));
+  plan.strategy = RandomStrategy(model->graph, 3, random);
+  plan.strategy = WithRandomCollectives(model->graph, plan.strategy,
+                                        PartitionOptionsOf(plan.topology, {}), random);
+  plan.prediction =
+      Prediction{Nanos(123456), {Bytes(1), Bytes(2), Bytes(3)}, {Bytes(4), Bytes(5), Bytes(6)}};
+  plan.provenance = {.program_version = "0.1.0",
+                     .search = "mcmc",
+                     .machine = "p100-4x4",
+                     .seed = uint64_t{1} << 63,
+                     .evaluations = 1000,
+                     .options = {"beta=0.5"}};
+  const auto step = BuildPlannedStep(model->graph, plan);
+  DemandOk(step.status(), request.model);
+  plan.order = PlanOrder{.task_graph_fingerprint = step->tasks.fingerprint()};
+  for (const TaskId id : step->order) plan.order->tasks.push_back(id.value());
+  return PlanText(plan, model->graph);
+}
+
 std::vector<std::string> PlanTexts() {
   std::vector<std::string> texts;
   std::mt19937_64 random(20240612);
   for (const char* name : {"mlp_tiny", "lenet", "mlp_tiny", "resnet_tiny", "mlp_tiny", "lenet"}) {
-    const auto model = LoadTrainingModel({.model = name, .batch = 4});
-    DemandOk(model.status(), name);
-    Plan plan;
-    plan.model = model->label;
-    plan.topology = VirtualCpuDevices(3, Bytes(1 << 30));
-    plan.strategy = RandomStrategy(model->graph, 3, random);
-    plan.strategy = WithRandomCollectives(model->graph, plan.strategy,
-                                          PartitionOptionsOf(plan.topology, {}), random);
-    plan.prediction =
-        Prediction{Nanos(123456), {Bytes(1), Bytes(2), Bytes(3)}, {Bytes(4), Bytes(5), Bytes(6)}};
-    plan.provenance = {.program_version = "0.1.0",
-                       .search = "mcmc",
-                       .machine = "p100-4x4",
-                       .seed = uint64_t{1} << 63,
-                       .evaluations = 1000,
-                       .options = {"beta=0.5"}};
-    const auto step = BuildPlannedStep(model->graph, plan);
-    DemandOk(step.status(), name);
-    plan.order = PlanOrder{.task_graph_fingerprint = step->tasks.fingerprint()};
-    for (const TaskId id : step->order) plan.order->tasks.push_back(id.value());
-    texts.push_back(PlanText(plan, model->graph));
+    texts.push_back(PlanTextFor({.model = name, .batch = 4}, random));
   }
+  texts.push_back(PlanTextFor({.model = "mlp_tiny", .batch = 4, .microbatches = 2}, random));
+  const auto small = MakeZooModel("mlp_tiny", 4);
+  DemandOk(small.status(), "a model");
+  const std::string file = Scratch().Write(absl::StrCat("plans/", kModelFile), "");
+  DemandOk(SaveModel(*small, file, {"a", "b", "c"}).status(), "a model's file");
+  texts.push_back(PlanTextFor({.model = file}, random));
   return texts;
 }
 
+// What is done with a plan that was read: it is described, written and read again, and its model is
+// taken at another batch.
+void UsePlan(const LoadedPlan& loaded) {
+  const Graph& graph = loaded.model.graph;
+  Demand(!StrategyText(graph, loaded.plan.strategy).empty(), "a strategy without text");
+  (void)Warnings(loaded.model.imported);
+  std::vector<NamedFile> files;
+  AddModelFiles(loaded.model, files);
+  const absl::Status other = TrainingGraphAt(graph.batch() * 2, loaded.model).status();
+  Demand(other.ok() || absl::IsInvalidArgument(other), other.ToString());
+  const std::string path = Scratch() / "plans/written.plan.textproto";
+  DemandOk(WritePlanFile(loaded.plan, graph, path), "a plan that was read is not written");
+  const auto again = ReadPlan({path});
+  DemandOk(again.status(), "a plan that was written is not read");
+  // The model's path may be another, from the plan's folder or the current one.
+  Demand(StrategyText(again->model.graph, again->plan.strategy) ==
+             StrategyText(graph, loaded.plan.strategy),
+         "a plan that was written is read as another one");
+}
+
 absl::Status ReadPlanFile(const std::string& input) {
-  ASSIGN_OR_RETURN(const LoadedPlan loaded,
-                   LoadPlan({Scratch().Write("damaged.plan.textproto", input)}));
-  Demand(!PlanText(loaded.plan, loaded.model.graph).empty(), "a plan without text");
+  const std::string path = Scratch().Write("plans/damaged.plan.textproto", input);
+  ASSIGN_OR_RETURN(const LoadedPlan loaded, LoadPlan({path}));
+  UsePlan(loaded);
   return absl::OkStatus();
 }
 
@@ -64,6 +101,9 @@ std::vector<std::string> MachineTexts() {
     DemandOk(machine.status(), name);
     texts.push_back(MachineText(*machine));
   }
+  auto measured = FindMachine("p100-4x4");
+  measured->collective_rates = {{"all_reduce", 4, {1000, 1e9}, 0.1}, {"", 2, {2000, 2e9}, 0.2}};
+  texts.push_back(MachineText(*measured));
   return texts;
 }
 
@@ -75,10 +115,12 @@ absl::Status ReadMachineFile(const std::string& input) {
     (void)MakeDefaultCostModel(std::make_shared<const Machine>(*some), DeviceProfiles(2));
   }
   // What was read can be written, and read again.
-  const std::string text = MachineText(machine);
-  const auto again = FindMachine(Scratch().Write("written.machine.textproto", text));
+  const std::string path = Scratch() / "written.machine.textproto";
+  DemandOk(SaveMachine(machine, path), "a machine that was read is not written");
+  const auto again = FindMachine(path);
   DemandOk(again.status(), "a machine that was written");
-  Demand(MachineText(*again) == text, "a machine that was written is read as another one");
+  Demand(MachineText(*again) == MachineText(machine),
+         "a machine that was written is read as another one");
   return absl::OkStatus();
 }
 
@@ -181,7 +223,7 @@ std::vector<FuzzTarget> PlanTargets() {
            .seeds = PlanTexts,
            .mutate = MutateTextMessage<proto::Plan>,
            .read = ReadPlanFile,
-           .inputs = 4'000},
+           .inputs = 3'000},
           {.name = "machine",
            .reads = "machine files",
            .seeds = MachineTexts,

@@ -8,6 +8,7 @@
 #include "runtime/train/data/open_data_source.h"
 #include "runtime/train/data/safetensors.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/model_inputs.h"
 
 namespace partita {
 namespace {
@@ -16,59 +17,6 @@ std::string Content(const std::string& path) {
   const auto bytes = ReadFile(path, int64_t{1} << 30);
   DemandOk(bytes.status(), "a file that was written");
   return *bytes;
-}
-
-// Names of tensors and metadata, shapes and dtypes of a file damaged, the rest rewritten as a sound
-// file, with checksums; bytes damaged where it is no sound file, and in a part of the cases.
-std::string MutateSafetensors(Mutator& mutator, const std::string& input,
-                              const std::string& other) {
-  const auto file = SafetensorsFile::Parse(input, "mutated");
-  if (mutator.Below(2) == 0 || !file.ok()) return mutator.MutateBytes(input, other);
-  std::vector<TensorToWrite> tensors;
-  for (const auto& [name, entry] : file->tensors()) {
-    tensors.push_back({name, entry.dtype, entry.shape, *file->Bytes(name)});
-  }
-  std::map<std::string, std::string> metadata = file->metadata();
-  static constexpr const char* kTypes[] = {"F64", "F32", "F16", "BF16", "I64",    "I32",
-                                           "I16", "I8",  "U8",  "BOOL", "F8_E4M3"};
-  std::vector<std::string> kept(tensors.size());  // bytes of other sizes
-  for (size_t n = 1 + mutator.Below(3); n > 0; --n) {
-    if (!metadata.empty() && (tensors.empty() || mutator.Below(3) == 0)) {
-      auto at = std::next(metadata.begin(), static_cast<int64_t>(mutator.Below(metadata.size())));
-      if (mutator.Below(4) == 0) {
-        metadata.erase(at);
-      } else {
-        at->second = mutator.MutateText(at->second, "-1");
-      }
-      continue;
-    }
-    if (tensors.empty()) break;
-    const size_t k = mutator.Below(tensors.size());
-    TensorToWrite& tensor = tensors[k];
-    switch (mutator.Below(5)) {
-      case 0:
-        tensor.dtype = kTypes[mutator.Below(std::size(kTypes))];
-        break;
-      case 1:
-        tensor.name = mutator.MutateText(tensor.name, tensors[0].name);
-        break;
-      case 2:
-        if (!tensor.shape.empty()) tensor.shape.pop_back();
-        break;
-      case 3:
-        kept[k] = mutator.MutateBytes(
-            {reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size()}, other);
-        tensor.bytes = std::as_bytes(std::span(kept[k]));
-        break;
-      default:
-        std::swap(tensor.shape, tensors[0].shape);
-        std::swap(tensor.bytes, tensors[0].bytes);
-        break;
-    }
-  }
-  const std::string path = Scratch() / "mutated.safetensors";
-  return WriteSafetensors(path, tensors, metadata).ok() ? Content(path)
-                                                        : mutator.MutateBytes(input, other);
 }
 
 std::vector<std::string> Samples() {
@@ -151,6 +99,57 @@ absl::Status ReadCheckpoint(const std::string& input) {
 }
 
 }  // namespace
+
+std::string MutateSafetensors(Mutator& mutator, const std::string& input,
+                              const std::string& other) {
+  const auto file = SafetensorsFile::Parse(input, "mutated");
+  if (mutator.Below(2) == 0 || !file.ok()) return mutator.MutateBytes(input, other);
+  std::vector<TensorToWrite> tensors;
+  for (const auto& [name, entry] : file->tensors()) {
+    tensors.push_back({name, entry.dtype, entry.shape, *file->Bytes(name)});
+  }
+  std::map<std::string, std::string> metadata = file->metadata();
+  static constexpr const char* kTypes[] = {"F64", "F32", "F16", "BF16", "I64",    "I32",
+                                           "I16", "I8",  "U8",  "BOOL", "F8_E4M3"};
+  std::vector<std::string> kept(tensors.size());  // bytes of other sizes
+  for (size_t n = 1 + mutator.Below(3); n > 0; --n) {
+    if (!metadata.empty() && (tensors.empty() || mutator.Below(3) == 0)) {
+      auto at = std::next(metadata.begin(), static_cast<int64_t>(mutator.Below(metadata.size())));
+      if (mutator.Below(4) == 0) {
+        metadata.erase(at);
+      } else {
+        at->second = mutator.MutateText(at->second, "-1");
+      }
+      continue;
+    }
+    if (tensors.empty()) break;
+    const size_t k = mutator.Below(tensors.size());
+    TensorToWrite& tensor = tensors[k];
+    switch (mutator.Below(5)) {
+      case 0:
+        tensor.dtype = kTypes[mutator.Below(std::size(kTypes))];
+        break;
+      case 1:
+        tensor.name = mutator.MutateText(tensor.name, tensors[0].name);
+        break;
+      case 2:
+        if (!tensor.shape.empty()) tensor.shape.pop_back();
+        break;
+      case 3:
+        kept[k] = mutator.MutateBytes(
+            {reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size()}, other);
+        tensor.bytes = std::as_bytes(std::span(kept[k]));
+        break;
+      default:
+        std::swap(tensor.shape, tensors[0].shape);
+        std::swap(tensor.bytes, tensors[0].bytes);
+        break;
+    }
+  }
+  const std::string path = Scratch() / "mutated.safetensors";
+  return WriteSafetensors(path, tensors, metadata).ok() ? Content(path)
+                                                        : mutator.MutateBytes(input, other);
+}
 
 std::vector<FuzzTarget> StateTargets() {
   return {{.name = "safetensors",

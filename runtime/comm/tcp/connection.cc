@@ -24,6 +24,13 @@ namespace partita {
 namespace {
 
 constexpr int kBacklog = 128;
+constexpr int kLookAgain = 50;  // ms, the longest wait for a socket at a time
+
+// A wait for a socket, in ms: no longer than until `end`, and then as much as the clock is coarse.
+int WaitUntil(int64_t end) {
+  const int64_t left = (end - SteadyNow()) / 1'000'000 + 1;
+  return static_cast<int>(std::clamp<int64_t>(left, 1, kLookAgain));
+}
 
 absl::Status SocketError(const char* what) {
   return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(errno)));
@@ -124,7 +131,7 @@ absl::Status Connection::ReceiveExactly(void* into, size_t bytes, int64_t end) {
     } else if (SteadyNow() > end) {
       return absl::UnavailableError("a peer says nothing");
     } else {
-      WaitToRead({socket_}, 50);
+      WaitToRead({socket_}, WaitUntil(end));
     }
   }
   return absl::OkStatus();
@@ -175,7 +182,7 @@ absl::Status Connection::Drain(double seconds) {
   for (Flush(); !out_.empty() && !broken_; Flush()) {
     if (SteadyNow() > end) return absl::UnavailableError("a peer takes nothing");
     pollfd wait{socket_, POLLOUT, 0};
-    poll(&wait, 1, 50);
+    poll(&wait, 1, WaitUntil(end));
   }
   return broken_ ? absl::UnavailableError("the connection was closed") : absl::OkStatus();
 }

@@ -24,7 +24,7 @@ static_assert(kHello <= kHandshakeBytes && kNonce + kDigestBytes <= kHandshakeBy
 constexpr double kAttemptSeconds = 5;    // for a connection and its handshake
 constexpr double kConnectSeconds = 0.5;  // for a connection to one address
 constexpr double kOtherKeySeconds = 2;   // a while in which only those with other keys answer
-constexpr useconds_t kRest = 50'000;     // us, before it is tried again
+constexpr int64_t kRest = 50'000'000;    // ns, before it is tried again
 
 std::string HelloOf(const Call& call) {
   std::string text(kMark);
@@ -78,7 +78,7 @@ absl::StatusOr<std::unique_ptr<Connection>> TryUntil(int64_t end, Attempt&& atte
     const bool others_only =
         other_key != 0 && static_cast<double>(now - other_key) > kOtherKeySeconds * 1e9;
     if (others_only || now > end) return connection;
-    usleep(kRest);
+    usleep(static_cast<useconds_t>(std::min(kRest, end - now) / 1'000));
   }
 }
 

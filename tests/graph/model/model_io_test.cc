@@ -133,6 +133,7 @@ TEST_F(ModelIoTest, SaysWhatIsWrongAndWhere) {
       {"shape: [2, 1, 28, 28]", "shape: [2000000000, 200000000, 28, 28]", "2^40"},
       {"shape: [2, 1, 28, 28]", "shape: [2, 3, 28, 28]", "do not fit 1 groups"},
       {"logits: \"fc2\"", "logits: \"fc3\"", "logits 'fc3' do not exist"},
+      {"logits: \"fc2\"", "logits: \"fc2.bias\"", "'fc2.bias' do not depend on the input"},
       {"item {", "item [", "line "},
       {"weight {", "wait {", "wait"},
   };

@@ -125,6 +125,28 @@ const BadCase kBadCases[] = {
        m.Node("Identity", {"i"}, {"y"});
      },
      "does not depend on the input"},
+    {"OutputOfWeightsAlone",
+     [](OnnxBuilder& m) {
+       m.graph().clear_node();
+       m.Node("Relu", {"w"}, {"y"});
+     },
+     "output 'y' does not depend on the input"},
+    {"OutputOfTheInputsShapeAndWeights",
+     [](OnnxBuilder& m) {
+       m.graph().clear_node();
+       m.Weight("v", {4, 6});
+       m.Node("Shape", {"x"}, {"s"});
+       m.Node("Reshape", {"v", "s"}, {"r"});
+       m.Node("Relu", {"r"}, {"y"});
+     },
+     "output 'y' does not depend on the input"},
+    {"UnreadInputWithoutType",
+     [](OnnxBuilder& m) {
+       m.graph().clear_node();
+       m.graph().mutable_input(0)->mutable_type()->mutable_tensor_type()->set_elem_type(0);
+       m.Node("Relu", {"w"}, {"y"});
+     },
+     "output 'y' does not depend on the input"},
 };
 
 TEST(BadModelTest, EachFaultIsNamed) {

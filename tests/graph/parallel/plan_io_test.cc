@@ -4,16 +4,19 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <ctime>
 #include <random>
 #include <span>
 #include <string>
 
 #include "absl/strings/str_replace.h"
+#include "graph/parallel/plan_collectives.h"
 #include "graph/partition/planned_step.h"
 #include "graph/support/check.h"
 #include "graph/training/training_graph.h"
 #include "graph/zoo/models.h"
 #include "tests/planner/strategies.h"
+#include "tests/testing/cases.h"
 #include "tests/testing/random_collectives.h"
 #include "tests/testing/random_strategy.h"
 
@@ -264,6 +267,15 @@ TEST(PlanIoTest, ErrorsSayWhichCollectivesAreWrong) {
        "bucket { member { tensor: \"d:0.weight\" } member { tensor: \"d:0.weight\" } } topology {",
        {"'d:0.weight' twice"}},
       {"topology {",
+       "algorithm { name: \"ring\" collective { tensor: \"d:0.weight\" last: 4 } } "
+       "algorithm { name: \"ring\" collective { tensor: \"d:0.weight\" step: 4 } } topology {",
+       {"step 4 of tensor 'd:0.weight' twice"}},
+      {"topology {",
+       "algorithm { name: \"ring\" collective { tensor: \"d:0.weight\" last: 4 } } "
+       "bucket { member { tensor: \"d:0.bias\" } member { tensor: \"d:0.weight\" step: 3 } } "
+       "topology {",
+       {"step 3 of tensor 'd:0.weight' twice"}},
+      {"topology {",
        "bucket { member { tensor: \"d:0.weight\" last: 1 } member { tensor: \"d:0.bias\" } } "
        "topology {",
        {"'d:0.weight'", "single steps"}},
@@ -277,6 +289,22 @@ TEST(PlanIoTest, ErrorsSayWhichCollectivesAreWrong) {
        {"0 to 2147483647", "wanted at most 2097152 collectives"}},
   };
   ExpectRefused(bad_plans);
+}
+
+// As many as a plan may name are checked in a small part of a second.
+TEST(PlanIoTest, ManyCollectivesAreCheckedInLittleTime) {
+  const Graph graph = MakeGraph();
+  Strategy strategy;
+  for (int32_t step = 0; step < kMostChoices; ++step) {
+    strategy.algorithms.push_back({{TensorId(0), step}, "ring"});
+  }
+  const std::clock_t begin = std::clock();
+  EXPECT_EQ(ValidateCollectives(graph, strategy), absl::OkStatus());
+  const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  EXPECT_LT(seconds, kSanitized ? 8 : 0.25) << seconds;
+  std::swap(strategy.algorithms.front(), strategy.algorithms.back());
+  EXPECT_THAT(ValidateCollectives(graph, strategy).message(),
+              HasSubstr("not sorted by tensor and step"));
 }
 
 TEST(PlanIoTest, PlanForAnotherModelIsRefused) {

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <future>
@@ -230,6 +231,43 @@ TEST(HandshakeTest, AnAnswerThatWasChangedIsNotBelieved) {
     left->Send(answer);
     EXPECT_TRUE(absl::IsPermissionDenied(caller.get()));
   }
+}
+
+// A limit of a millisecond ends soon after that, where who answers is silent or nobody does.
+TEST(HandshakeTest, ShortLimitsAreKept) {
+  const auto silent = *Listener::Open(Listener::Reach::kThisHost);
+  const auto host_only = *Listener::OpenUnix("partita-test-" + std::to_string(getpid()));
+  int nobody = 0;
+  {
+    nobody = (*Listener::Open(Listener::Reach::kThisHost))->port();
+  }
+  const RunKey key = RunKey::New();
+  std::optional<RunKey> given;
+  const auto least_of_ten = [](const auto& call) {
+    int64_t least = INT64_MAX;
+    for (int k = 0; k < 10; ++k) {
+      const int64_t begin = SteadyNow();
+      EXPECT_TRUE(absl::IsUnavailable(call()));
+      least = std::min(least, SteadyNow() - begin);
+    }
+    return least;
+  };
+  constexpr int64_t kMost = 25'000'000;  // ns
+  EXPECT_LT(least_of_ten([&] {
+              const auto connection = *Connection::Open("127.0.0.1", silent->port(), 5);
+              return CallOn(*connection, key, CallOfRank(3), 0.001);
+            }),
+            kMost);
+  EXPECT_LT(least_of_ten([&] {
+              return CallRank({"127.0.0.1"}, nobody, key, CallOfRank(3), 0.001).status();
+            }),
+            kMost);
+  EXPECT_LT(least_of_ten([&] {
+              return CallWithinHost("partita-test-" + std::to_string(getpid()), given,
+                                    CallOfRank(3), 0.001)
+                  .status();
+            }),
+            kMost);
 }
 
 // Strangers connect and say nothing, or a part of a message: ranks are let in at once all the same,
