@@ -107,7 +107,7 @@ if [ -f build/CTestTestfile.cmake ]; then
     heading "Tests of threads with the thread sanitizer"
     record "build with the thread sanitizer" configure_and_build build-threads threads_tests -DCMAKE_BUILD_TYPE=RelWithDebInfo \
       "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1" -DPARTITA_SANITIZE=thread -DPARTITA_CUDA=OFF -DPARTITA_MPI=OFF
-    TSAN_OPTIONS="suppressions=$PWD/tests/thread_sanitizer.txt" run_tests build-threads threads -L '^threads$'
+    TSAN_OPTIONS="suppressions=$PWD/tests/thread_sanitizer.txt history_size=7" run_tests build-threads threads -L '^threads$'
     timeout=900
   fi
 fi
