@@ -96,8 +96,7 @@ class Executor::Impl {
 
   absl::Status WriteTensor(TensorId id, HostTensor values) {
     const TensorType& type = graph_.tensor(id).type;
-    RETURN_IF_ERROR(
-        CheckHolds(values, type, absl::StrCat("tensor '", graph_.tensor(id).name, "'")));
+    RETURN_IF_ERROR(CheckHoldsTensor(values, id));
     const Box full = Box::Full(type.shape);
     bool found = false;
     const absl::Status enqueued = Enqueue([&] {
@@ -118,15 +117,16 @@ class Executor::Impl {
     return status;
   }
 
-  absl::Status ReadTensor(TensorId id, void* values) {
+  absl::Status ReadTensor(TensorId id, std::span<std::byte> values) {
     const TensorType& type = graph_.tensor(id).type;
+    RETURN_IF_ERROR(CheckHoldsTensor({type.dtype, values}, id));
     const Box full = Box::Full(type.shape);
     for (size_t b = program_.tasks.buffers().size(); b-- > 0;) {
       const Buffer& buffer = program_.tasks.buffers()[b];
       if (!buffer.persistent() || buffer.tensor != id || !IsPlaced(buffer)) continue;
       ASSIGN_OR_RETURN(const auto pieces, ValuesOf({&buffer}));
       RETURN_IF_ERROR(RunDenseMove({MoveSignature::Kind::kCopy, type.dtype, pieces[0].data(),
-                                    values, buffer.box, full, buffer.box}));
+                                    values.data(), buffer.box, full, buffer.box}));
     }
     return absl::OkStatus();
   }
@@ -226,10 +226,12 @@ class Executor::Impl {
     return batch_memory_ == nullptr ? std::pmr::new_delete_resource() : batch_memory_.get();
   }
 
-  absl::Status ReadOutput(size_t output, void* values) {
+  absl::Status ReadOutput(size_t output, std::span<std::byte> values) {
     const Buffer& buffer = program_.tasks.buffer(program_.tasks.outputs()[output].buffer);
+    RETURN_IF_ERROR(CheckHolds({buffer.dtype, values}, {buffer.dtype, buffer.box.shape()},
+                               absl::StrCat("output ", output)));
     ASSIGN_OR_RETURN(const auto value, ValuesOf({&buffer}));
-    std::copy(value[0].begin(), value[0].end(), static_cast<char*>(values));
+    std::ranges::copy(std::as_bytes(std::span(value[0])), values.begin());
     return absl::OkStatus();
   }
 
@@ -253,6 +255,11 @@ class Executor::Impl {
   }
 
  private:
+  absl::Status CheckHoldsTensor(const HostTensor& values, TensorId id) const {
+    const Tensor& tensor = graph_.tensor(id);
+    return CheckHolds(values, tensor.type, absl::StrCat("tensor '", tensor.name, "'"));
+  }
+
   absl::Status CheckBatch(const HostTensor& input, const HostTensor& labels) const {
     for (const auto& [role, given, what] :
          {std::tuple(TensorRole::kSamples, input, "a batch of samples"),
@@ -346,8 +353,9 @@ class Executor::Impl {
     // What copies are computed from may come from elsewhere.
     const bool several = std::any_of(backends_.begin(), backends_.end(),
                                      [&](uint64_t backend) { return backend != backends_[0]; });
-    std::vector<char> whole(static_cast<size_t>(tensor.type.bytes())), want;
-    RETURN_IF_ERROR(ReadTensor(tensor.id, whole.data()));
+    std::vector<std::byte> whole(static_cast<size_t>(tensor.type.bytes()));
+    std::vector<char> want;
+    RETURN_IF_ERROR(ReadTensor(tensor.id, whole));
     for (const Buffer* piece : pieces) {
       if (LanesOf(*piece) == nullptr) continue;
       ASSIGN_OR_RETURN(const auto own, OwnValuesOf({piece}));
@@ -543,7 +551,7 @@ Executor::~Executor() = default;
 absl::Status Executor::WriteTensor(TensorId id, HostTensor values) {
   return impl_->WriteTensor(id, values);
 }
-absl::Status Executor::ReadTensor(TensorId id, void* values) {
+absl::Status Executor::ReadTensor(TensorId id, std::span<std::byte> values) {
   return impl_->ReadTensor(id, values);
 }
 absl::Status Executor::CheckCopies() { return impl_->CheckCopies(); }
@@ -561,7 +569,7 @@ absl::StatusOr<StepResult> Executor::Step(HostTensor input, HostTensor labels,
 void Executor::Stage(HostTensor input, HostTensor labels) { impl_->Stage(input, labels); }
 bool Executor::Stages() const { return impl_->Stages(); }
 std::pmr::memory_resource* Executor::batch_memory() const { return impl_->batch_memory(); }
-absl::Status Executor::ReadOutput(size_t output, void* values) {
+absl::Status Executor::ReadOutput(size_t output, std::span<std::byte> values) {
   return impl_->ReadOutput(output, values);
 }
 const Program& Executor::program() const { return impl_->program(); }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <memory_resource>
@@ -76,10 +77,10 @@ class Executor {
   ~Executor();
 
   // Sets a weight or state everywhere it lives; reads it, each element from its first holder.
-  // InvalidArgument for values that are not those of the whole tensor, by type and size; what is read
-  // takes as much memory.
+  // Types: the tensor's own. InvalidArgument for values that are not as many as those of the whole
+  // tensor, or of another type.
   absl::Status WriteTensor(TensorId id, HostTensor values);
-  absl::Status ReadTensor(TensorId id, void* values);
+  absl::Status ReadTensor(TensorId id, std::span<std::byte> values);
   // DataLoss, naming tensor, box and device, if copies of a weight or state differ: in a bit, since
   // Exchange makes them equal; where the program's devices have several backends, by more than
   // `verify` allows.
@@ -115,8 +116,9 @@ class Executor {
   bool Stages() const;
   // Memory that batches are best read into; the executor's.
   std::pmr::memory_resource* batch_memory() const;
-  // The value of a host output of the last step, bytes as on the device.
-  absl::Status ReadOutput(size_t output, void* values);
+  // The value of a host output of the last step, bytes as on the device. InvalidArgument where
+  // `values` are not as many.
+  absl::Status ReadOutput(size_t output, std::span<std::byte> values);
 
   // Kernel::note of kernels of this process's devices, each with their number; a line each.
   std::vector<std::string> KernelNotes() const;

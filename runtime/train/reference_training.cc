@@ -41,11 +41,11 @@ absl::StatusOr<std::vector<double>> ValueOf(const Graph& graph, TensorId id, Exe
   const Tensor& tensor = graph.tensor(id);
   std::vector<std::byte> bytes(static_cast<size_t>(tensor.type.bytes()));
   if (LivesBetweenSteps(tensor)) {
-    RETURN_IF_ERROR(executor.ReadTensor(id, bytes.data()));
+    RETURN_IF_ERROR(executor.ReadTensor(id, bytes));
     return Numbers(tensor.type, bytes);
   }
   if (const auto output = OutputIndex(executor.program().tasks, id)) {
-    RETURN_IF_ERROR(executor.ReadOutput(*output, bytes.data()));
+    RETURN_IF_ERROR(executor.ReadOutput(*output, bytes));
     return Numbers(tensor.type, bytes);
   }
   return absl::NotFoundError(absl::StrCat("tensor '", tensor.name, "' does not reach the host"));

@@ -84,7 +84,7 @@ absl::Status ReadValues(const Graph& graph, Executor& executor, TrainingState& s
   CHECK_EQ(state.values.size(), graph.tensors().size());
   for (const Tensor& tensor : graph.tensors()) {
     if (!LivesBetweenSteps(tensor)) continue;
-    RETURN_IF_ERROR(executor.ReadTensor(tensor.id, state.values[tensor.id.index()].data()));
+    RETURN_IF_ERROR(executor.ReadTensor(tensor.id, state.values[tensor.id.index()]));
   }
   return absl::OkStatus();
 }

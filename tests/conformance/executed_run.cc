@@ -54,13 +54,13 @@ absl::StatusOr<DenseTensor> ExecutedRun::Output(TensorId id) {
   const auto index = OutputIndex(program().tasks, id);
   if (!index.has_value()) return absl::NotFoundError(graph_.tensor(id).name);
   DenseTensor value(graph_.tensor(id).type);
-  RETURN_IF_ERROR(executor_->ReadOutput(*index, value.bytes.data()));
+  RETURN_IF_ERROR(executor_->ReadOutput(*index, value.bytes));
   return value;
 }
 
 absl::StatusOr<DenseTensor> ExecutedRun::Persistent(TensorId id) {
   DenseTensor value(graph_.tensor(id).type);
-  RETURN_IF_ERROR(executor_->ReadTensor(id, value.bytes.data()));
+  RETURN_IF_ERROR(executor_->ReadTensor(id, value.bytes));
   return value;
 }
 

@@ -224,7 +224,7 @@ class ExpertTraining {
     for (const Weight& weight : graph_.weights()) {
       const Tensor& tensor = graph_.tensor(weight.tensor);
       DenseTensor value(tensor.type);
-      ASSERT_EQ(executor.ReadTensor(tensor.id, value.bytes.data()), absl::OkStatus());
+      ASSERT_EQ(executor.ReadTensor(tensor.id, value.bytes), absl::OkStatus());
       const auto got = value.as<float>();
       const auto want = end_.value(tensor.id).as<float>();
       double largest = 0, error = 0;

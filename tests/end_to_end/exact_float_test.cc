@@ -31,7 +31,7 @@ absl::Status Compare(const Graph& graph, const SerialTrainer& serial, Executor& 
   for (const Tensor& tensor : graph.tensors()) {
     if (tensor.kind != TensorKind::kWeight && tensor.kind != TensorKind::kState) continue;
     DenseTensor found(tensor.type);
-    if (absl::Status status = executor.ReadTensor(tensor.id, found.bytes.data()); !status.ok()) {
+    if (absl::Status status = executor.ReadTensor(tensor.id, found.bytes); !status.ok()) {
       return status;
     }
     const auto got = found.as<float>();

@@ -77,7 +77,7 @@ void ExpectSamePersistent(const Graph& graph, const SerialTrainer& want, Executo
   for (const Tensor& tensor : graph.tensors()) {
     if (tensor.kind != TensorKind::kWeight && tensor.kind != TensorKind::kState) continue;
     DenseTensor value(tensor.type);
-    ASSERT_TRUE(got.ReadTensor(tensor.id, value.bytes.data()).ok());
+    ASSERT_TRUE(got.ReadTensor(tensor.id, value.bytes).ok());
     EXPECT_EQ(value.bytes, want.value(tensor.id).bytes) << tensor.name;
   }
   EXPECT_EQ(got.CheckCopies(), absl::OkStatus());
@@ -102,7 +102,7 @@ TEST_P(ExecutorTest, EqualsTheSerialRunInTheRing) {
     ASSERT_TRUE(result.ok()) << result.status();
     ASSERT_TRUE(serial.Step(arguments).ok());
     uint64_t loss = 0;
-    ASSERT_TRUE(executor->ReadOutput(0, &loss).ok());
+    ASSERT_TRUE(executor->ReadOutput(0, std::as_writable_bytes(std::span(&loss, 1))).ok());
     EXPECT_EQ(loss, serial.value(graph.only(TensorRole::kLoss)).as<uint64_t>()[0])
         << "step " << step;
     ExpectSamePersistent(graph, serial, *executor);
@@ -199,7 +199,11 @@ TEST(ExecutorTest, RefusesValuesThatAreNotThoseOfTheWholeTensor) {
   const TensorId weight = graph.weights()[0].tensor;
   EXPECT_EQ(executor->WriteTensor(weight, HostTensorOf(x)).code(),
             absl::StatusCode::kInvalidArgument);
+  std::vector<std::byte> values(3);
+  EXPECT_EQ(executor->ReadTensor(weight, values).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(executor->Step(HostTensorOf(x), HostTensorOf(labels), {}).status(), absl::OkStatus());
+  EXPECT_EQ(executor->ReadOutput(0, values).message(),
+            "output 0 takes 4 bytes, f32[]; given were 3 of f32");
 }
 
 // The step is one of seconds.
@@ -351,7 +355,7 @@ void ExpectTrainsLike(SerialTrainer& serial, Executor& executor) {
   for (const Weight& weight : graph.weights()) {
     const Tensor& tensor = graph.tensor(weight.tensor);
     DenseTensor value(tensor.type);
-    ASSERT_TRUE(executor.ReadTensor(tensor.id, value.bytes.data()).ok());
+    ASSERT_TRUE(executor.ReadTensor(tensor.id, value.bytes).ok());
     const std::vector<double> want = serial.Get(tensor.id);
     double largest = 0, error = 0;
     for (size_t i = 0; i < want.size(); ++i) {

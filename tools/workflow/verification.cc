@@ -171,7 +171,7 @@ class Comparison {
       const DenseTensor& want = serial.value(id);
       if (want.type.dtype != DType::kFloat32 || NotFiniteIn(want) < 0) continue;
       DenseTensor got(want.type);
-      RETURN_IF_ERROR(executor.ReadTensor(id, got.bytes.data()));
+      RETURN_IF_ERROR(executor.ReadTensor(id, got.bytes));
       for (size_t i = 0; i < want.as<float>().size(); ++i) {
         const float in_plan = got.as<float>()[i], in_serial = want.as<float>()[i];
         if (std::isfinite(in_serial) || !std::isfinite(in_plan)) continue;
@@ -223,7 +223,7 @@ class Comparison {
       if (!serial.ring && tensor.id == graph_.only(TensorRole::kCorrect))
         continue;  // rounding may turn it
       DenseTensor value(tensor.type);
-      RETURN_IF_ERROR(executor.ReadOutput(k, value.bytes.data()));
+      RETURN_IF_ERROR(executor.ReadOutput(k, value.bytes));
       Compare(serial, tensor, value, result);
     }
     if (!result.first_difference.empty()) return absl::OkStatus();
@@ -232,7 +232,7 @@ class Comparison {
     for (const Tensor& tensor : graph_.tensors()) {
       if (!LivesBetweenSteps(tensor) || !result.first_difference.empty()) continue;
       DenseTensor value(tensor.type);
-      RETURN_IF_ERROR(executor.ReadTensor(tensor.id, value.bytes.data()));
+      RETURN_IF_ERROR(executor.ReadTensor(tensor.id, value.bytes));
       Compare(serial, tensor, value, result);
     }
     return absl::OkStatus();
