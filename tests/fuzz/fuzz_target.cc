@@ -17,7 +17,7 @@ constexpr char kFileMark[] = "\n%%FILE%%\n";
 std::vector<FuzzTarget> AllTargets() {
   std::vector<FuzzTarget> all;
   for (auto* rows : {ModelTargets, WeightsTargets, PlanTargets, DataTargets, StateTargets,
-                     MessageTargets, EncounterTargets}) {
+                     MessageTargets, EncounterTargets, MeetingTargets}) {
     for (FuzzTarget& row : rows()) all.push_back(std::move(row));
   }
   return all;

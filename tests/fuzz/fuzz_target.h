@@ -43,6 +43,7 @@ std::vector<FuzzTarget> DataTargets();       // samples to train on
 std::vector<FuzzTarget> StateTargets();      // weights and checkpoints
 std::vector<FuzzTarget> MessageTargets();    // what ranks send each other
 std::vector<FuzzTarget> EncounterTargets();  // connections between ranks, damaged on the way
+std::vector<FuzzTarget> MeetingTargets();    // where ranks listen
 
 // Prints the text and aborts unless `holds`.
 void Demand(bool holds, const std::string& text);

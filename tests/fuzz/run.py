@@ -35,7 +35,8 @@ READERS = [
     "runtime/train/data/idx.cc", "runtime/train/data/jpeg.cc", "runtime/train/data/png.cc",
     "runtime/train/data/image_listing.cc", "runtime/train/data/safetensors*.cc", "runtime/train/data/words.cc",
     "runtime/launch/watchdog_messages.cc", "runtime/launch/rank_environment.cc", "runtime/comm/tcp/connection.cc",
-    "runtime/comm/tcp/handshake.cc", "runtime/comm/tcp/tcp_port.cc", "runtime/comm/message_port.cc",
+    "runtime/comm/tcp/handshake.cc", "runtime/comm/tcp/reception.cc", "runtime/comm/tcp/tcp_meeting.cc",
+    "runtime/comm/tcp/tcp_port.cc", "runtime/comm/message_port.cc",
     "tools/workflow/instruction_records.cc", "tools/workflow/training_model.cc",
 ]
 
