@@ -52,8 +52,8 @@ absl::Status TellRank0(const std::vector<std::string>& places) {
   // A call that finds nobody rests for longer than all of this takes.
   while (!Connection::OpenUnix(MeetingNameOf(MeetingPort())).ok()) std::this_thread::yield();
   std::vector<std::unique_ptr<Connection>> others;
-  std::optional<RunKey> key;
   for (int rank = 1; rank <= kOthers; ++rank) {
+    std::optional<RunKey> key;  // which rank 0 gives to each
     auto called = CallWithinHost(
         MeetingNameOf(MeetingPort()), key,
         {.purpose = Purpose::kMeeting, .caller = rank, .listener = 0, .ranks = 1 + kOthers}, kWait);
