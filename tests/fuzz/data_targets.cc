@@ -3,9 +3,6 @@
 #include <bit>
 #include <memory>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_split.h"
-#include "graph/support/file.h"
 #include "graph/support/status_macros.h"
 #include "runtime/train/data/idx.h"
 #include "runtime/train/data/image.h"
@@ -27,7 +24,7 @@ std::string Idx(const std::vector<int64_t>& dims, uint8_t element) {
   const std::string path = Scratch() / "seed-idx";
   DemandOk(WriteIdx(path, dims, std::vector<uint8_t>(static_cast<size_t>(elements), element)),
            "an IDX file");
-  return *ReadFile(path, 1 << 20);
+  return FileContent(path);
 }
 
 // Images, labels and the name that a user gives: of the folder with both, if it is empty, or of a
@@ -199,10 +196,7 @@ absl::Status ReadWords(const std::string& input) {
   const auto files = SplitFiles(input, 2);
   const std::string path = Scratch().Write("words.txt", files[0]);
   std::array<int64_t, 5> numbers = {3, 2, 1000, 0, 0};
-  const std::vector<absl::string_view> given = absl::StrSplit(files[1], ' ', absl::SkipEmpty());
-  for (size_t k = 0; k < std::min(given.size(), numbers.size()); ++k) {
-    (void)absl::SimpleAtoi(given[k], &numbers[k]);
-  }
+  TakeNumbers(files[1], absl::MakeSpan(numbers));
   WordSample sample{.shape = {{std::min(numbers[0], kMostWords)}},
                     .labels = numbers[1],
                     .words = numbers[2],

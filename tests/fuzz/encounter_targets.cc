@@ -11,7 +11,6 @@
 #include <thread>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "graph/support/error_category.h"
@@ -72,10 +71,7 @@ Encounter EncounterIn(const std::string& input) {
   const auto files = SplitFiles(input, 5);
   std::array<int64_t, 8> numbers = {
       0, 2, kOwn.listener, kRanks, static_cast<int>(kOwn.purpose), -1, -1, Connection::kMostBytes};
-  const std::vector<absl::string_view> words = absl::StrSplit(files[0], ' ', absl::SkipEmpty());
-  for (size_t k = 0; k < std::min(words.size(), numbers.size()); ++k) {
-    (void)absl::SimpleAtoi(words[k], &numbers[k]);
-  }
+  TakeNumbers(files[0], absl::MakeSpan(numbers));
   const auto cut = [](int64_t at) { return at < 0 ? SIZE_MAX : static_cast<size_t>(at); };
   Encounter encounter{.over_tcp = (numbers[0] & 1) != 0,
                       .gives_key = (numbers[0] & 3) == 2,

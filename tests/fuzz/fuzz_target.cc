@@ -2,11 +2,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "graph/support/file.h"
 
 namespace partita {
@@ -69,11 +72,20 @@ std::vector<std::string> SplitFiles(const std::string& input, size_t count) {
   return files;
 }
 
-std::string TestData(const std::string& name) {
-  const auto bytes = ReadFile(PARTITA_TEST_DATA "/" + name, int64_t{1} << 30);
-  DemandOk(bytes.status(), "test data");
+void TakeNumbers(const std::string& text, absl::Span<int64_t> numbers) {
+  const std::vector<absl::string_view> words = absl::StrSplit(text, ' ', absl::SkipEmpty());
+  for (size_t k = 0; k < std::min(words.size(), numbers.size()); ++k) {
+    (void)absl::SimpleAtoi(words[k], &numbers[k]);
+  }
+}
+
+std::string FileContent(const std::string& path) {
+  const auto bytes = ReadFile(path, int64_t{1} << 30);
+  DemandOk(bytes.status(), path);
   return *bytes;
 }
+
+std::string TestData(const std::string& name) { return FileContent(PARTITA_TEST_DATA "/" + name); }
 
 ScratchFolder::ScratchFolder()
     : folder_([] {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -55,7 +56,18 @@ void DemandOk(const absl::Status& status, const std::string& text);
 std::string JoinFiles(const std::vector<std::string>& files);
 std::vector<std::string> SplitFiles(const std::string& input, size_t count);
 
-// Content of a file in tests/data.
+// Takes numbers in place of those there are, in turn, from a text with spaces between; those that are
+// none leave theirs as it is.
+void TakeNumbers(const std::string& text, absl::Span<int64_t> numbers);
+
+// The bytes of a number as memory has them.
+template <class Number>
+std::string RawBytes(Number value) {
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
+
+// Content of a file that is there for certain; of one in tests/data.
+std::string FileContent(const std::string& path);
 std::string TestData(const std::string& name);
 
 // Files of the process for readers that take paths: a folder in memory, where the system has one.

@@ -145,13 +145,7 @@ constexpr int kGathering = 3;  // ranks of a gathering
 // What a port sends before a message's bytes.
 std::string WithHead(const std::string& bytes) {
   constexpr int64_t kTagOfTexts = 32767;
-  const int64_t head[] = {static_cast<int64_t>(bytes.size()), kTagOfTexts};
-  return std::string(reinterpret_cast<const char*>(head), sizeof head) + bytes;
-}
-
-std::string SizeAsBytes(const std::string& text) {
-  const auto size = static_cast<int64_t>(text.size());
-  return {reinterpret_cast<const char*>(&size), sizeof size};
+  return RawBytes(std::ssize(bytes)) + RawBytes(kTagOfTexts) + bytes;
 }
 
 // What rank 1 of three gets from ranks 0 and 2 where all tell bytes, then texts; a third part that is
@@ -163,7 +157,7 @@ std::vector<std::string> Gatherings() {
        {std::pair<std::string, std::string>{"rank 0", "rank 2 tells more"}, {long_text, ""}}) {
     std::vector<std::string> files;
     for (const std::string& text : {left, right}) {
-      files.push_back(WithHead("12345678") + WithHead(SizeAsBytes(text)) +
+      files.push_back(WithHead("12345678") + WithHead(RawBytes(std::ssize(text))) +
                       (text.empty() ? "" : WithHead(text)));
     }
     all.push_back(JoinFiles(files));

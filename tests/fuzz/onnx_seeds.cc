@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/model_inputs.h"
 #include "tests/graph/onnx/onnx_builder.h"
 
@@ -13,33 +14,26 @@ struct TypeOfOne {
   std::string one;  // bytes
 };
 
-template <class T>
-std::string BytesOf(T value) {
-  return {reinterpret_cast<const char*>(&value), sizeof value};
-}
-
 std::vector<TypeOfOne> RealTypes() {
-  return {{1, BytesOf(1.0F)},
-          {11, BytesOf(1.0)},
-          {10, BytesOf(uint16_t{0x3c00})},
-          {16, BytesOf(uint16_t{0x3f80})}};
+  return {{1, RawBytes(1.0F)},
+          {11, RawBytes(1.0)},
+          {10, RawBytes(uint16_t{0x3c00})},
+          {16, RawBytes(uint16_t{0x3f80})}};
 }
 
 std::vector<TypeOfOne> AllTypes() {
   std::vector<TypeOfOne> types = RealTypes();
-  for (const int type : {2, 3, 9}) types.push_back({type, BytesOf(uint8_t{1})});
-  for (const int type : {4, 5}) types.push_back({type, BytesOf(uint16_t{1})});
-  for (const int type : {6, 12}) types.push_back({type, BytesOf(1)});
-  for (const int type : {7, 13}) types.push_back({type, BytesOf(int64_t{1})});
+  for (const int type : {2, 3, 9}) types.push_back({type, RawBytes(uint8_t{1})});
+  for (const int type : {4, 5}) types.push_back({type, RawBytes(uint16_t{1})});
+  for (const int type : {6, 12}) types.push_back({type, RawBytes(1)});
+  for (const int type : {7, 13}) types.push_back({type, RawBytes(int64_t{1})});
   return types;
 }
 
 // A constant of two ones: as bytes, or in the list that the type has.
 void AddOnes(OnnxBuilder& builder, const std::string& name, const TypeOfOne& type, bool as_bytes) {
-  onnx::AttributeProto& value = *builder.Node("Constant", {}, {name}).add_attribute();
-  value.set_name("value");
-  value.set_type(4);
-  onnx::TensorProto& tensor = *value.mutable_t();
+  onnx::NodeProto& node = builder.Node("Constant", {}, {name});
+  onnx::TensorProto& tensor = *OnnxBuilder::Attribute(node, "value", 4).mutable_t();
   tensor.set_data_type(type.type);
   tensor.add_dims(2);
   if (as_bytes) {
@@ -70,13 +64,6 @@ void AddOnes(OnnxBuilder& builder, const std::string& name, const TypeOfOne& typ
   }
 }
 
-void SetInt(onnx::NodeProto& node, const std::string& name, int64_t value) {
-  onnx::AttributeProto& attribute = *node.add_attribute();
-  attribute.set_name(name);
-  attribute.set_type(2);
-  attribute.set_i(value);
-}
-
 // y, from x in a shape.
 void Finish(OnnxBuilder& builder, const std::string& shape) {
   builder.Node("Reshape", {"x", shape}, {"reshaped"});
@@ -91,7 +78,7 @@ std::string ShapeOfAllTypes(bool as_bytes) {
   for (const TypeOfOne& type : AllTypes()) {
     const std::string name = absl::StrCat("ones", type.type);
     AddOnes(builder, name, type, as_bytes);
-    SetInt(builder.Node("Cast", {name}, {name + "i"}), "to", 7);
+    OnnxBuilder::Int(builder.Node("Cast", {name}, {name + "i"}), "to", 7);
     builder.Node("Mul", {shape, name + "i"}, {name + "s"});
     shape = name + "s";
   }
@@ -111,7 +98,7 @@ std::string ShapeByArithmetic() {
   builder.Node("Sub", {"forty", "nine"}, {"left"});  // 31
   builder.Node("Div", {"left", "two"}, {"half"});    // 15
   builder.Node("Add", {"half", "one"}, {"sixteen"});
-  SetInt(builder.Node("Cast", {"sixteen"}, {"real"}), "to", 1);
+  OnnxBuilder::Int(builder.Node("Cast", {"sixteen"}, {"real"}), "to", 1);
   builder.Node("Sqrt", {"real"}, {"root"});
   builder.Node("Sub", {"root", "root"}, {"zero"});
   builder.Node("Add", {"root", "zero"}, {"sum"});
@@ -121,7 +108,7 @@ std::string ShapeByArithmetic() {
   builder.Node("Neg", {"six"}, {"negated"});
   builder.Node("Div", {"negated", "minus"}, {"again"});
   builder.Node("Neg", {"again"}, {"columns"});
-  SetInt(builder.Node("Concat", {"rows", "columns"}, {"shape"}), "axis", 0);
+  OnnxBuilder::Int(builder.Node("Concat", {"rows", "columns"}, {"shape"}), "axis", 0);
   Finish(builder, "shape");
   return builder.bytes();
 }
@@ -136,7 +123,7 @@ std::string ShapeByCounting() {
   builder.Node("Range", {"four", "eight", "two"}, {"range"});
   builder.Node("Size", {"x"}, {"size"});  // 24
   builder.Node("Div", {"size", "four"}, {"six"});
-  SetInt(builder.Node("Concat", {"four", "six"}, {"other"}), "axis", 0);
+  OnnxBuilder::Int(builder.Node("Concat", {"four", "six"}, {"other"}), "axis", 0);
   builder.Node("Reshape", {"x", "other"}, {"same"});
   builder.Node("Relu", {"same"}, {"relu"});
   builder.Node("Reshape", {"relu", "range"}, {"again"});
@@ -153,7 +140,7 @@ std::string ShapeByShapes() {
   builder.Integers("row", {0, -1});
   builder.Node("Identity", {"numbers"}, {"same"});
   builder.Node("Unsqueeze", {"same", "zero"}, {"unsqueezed"});  // [1, 2]
-  SetInt(builder.Node("Flatten", {"unsqueezed"}, {"flat"}), "axis", 1);
+  OnnxBuilder::Int(builder.Node("Flatten", {"unsqueezed"}, {"flat"}), "axis", 1);
   builder.Node("Reshape", {"flat", "column"}, {"tall"});  // [2, 1]
   builder.Node("Reshape", {"tall", "row"}, {"taller"});
   builder.Node("Squeeze", {"taller"}, {"shape"});
@@ -174,16 +161,11 @@ std::string OnnxWithLstm() {
   lengths.add_dims(2);
   for (int sample = 0; sample < 2; ++sample) lengths.add_int32_data(3);
   onnx::NodeProto& node = builder.Node("LSTM", {"x", "w", "r", "b", "lengths"}, {"y"}, "cell");
-  SetInt(node, "hidden_size", 5);
-  SetInt(node, "layout", 0);
-  SetInt(node, "input_forget", 0);
-  onnx::AttributeProto& direction = *node.add_attribute();
-  direction.set_name("direction");
-  direction.set_type(3);
-  direction.set_s("forward");
-  onnx::AttributeProto& activations = *node.add_attribute();
-  activations.set_name("activations");
-  activations.set_type(8);
+  OnnxBuilder::Int(node, "hidden_size", 5);
+  OnnxBuilder::Int(node, "layout", 0);
+  OnnxBuilder::Int(node, "input_forget", 0);
+  OnnxBuilder::Attribute(node, "direction", 3).set_s("forward");
+  onnx::AttributeProto& activations = OnnxBuilder::Attribute(node, "activations", 8);
   for (const char* name : {"Sigmoid", "Tanh", "Tanh"}) activations.add_strings(name);
   return builder.bytes();
 }
@@ -206,7 +188,8 @@ std::vector<std::string> OnnxWithSideFile(const std::string& side_file) {
                               static_cast<int64_t>(values.size() - begin));
     builder.Weight(name + ".bias", {6});
     const std::string result = type.type == 16 ? "y" : name;
-    SetInt(builder.Node("Gemm", {last, name + ".weight", name + ".bias"}, {result}), "transB", 1);
+    OnnxBuilder::Int(builder.Node("Gemm", {last, name + ".weight", name + ".bias"}, {result}),
+                     "transB", 1);
     last = result;
   }
   return {builder.bytes(), values};
@@ -224,8 +207,8 @@ std::string OnnxWithBatchNorm() {
   builder.Node("BatchNormalization", {"c", "norm.scale", "norm.bias", "norm.mean", "norm.variance"},
                {"n"});
   builder.Node("Relu", {"n"}, {"r"});
-  SetInt(builder.Node("Flatten", {"r"}, {"f"}), "axis", 1);
-  SetInt(builder.Node("Gemm", {"f", "out.weight", "out.bias"}, {"y"}), "transB", 1);
+  OnnxBuilder::Int(builder.Node("Flatten", {"r"}, {"f"}), "axis", 1);
+  OnnxBuilder::Int(builder.Node("Gemm", {"f", "out.weight", "out.bias"}, {"y"}), "transB", 1);
   return builder.bytes();
 }
 

@@ -9,7 +9,6 @@
 #include "graph/parallel/plan_io.h"
 #include "graph/parallel/strategy_text.h"
 #include "graph/partition/planned_step.h"
-#include "graph/support/file.h"
 #include "graph/support/status_macros.h"
 #include "graph/zoo/models.h"
 #include "proto/machine.pb.h"
@@ -152,7 +151,7 @@ std::vector<std::string> Databases() {
     DemandOk(db->Insert(device, records), "records");
   }
   DemandOk(db->AddAlgorithms({{{"some GPU", "conv2d", "7 0 1"}}}), "algorithms");
-  return {*ReadFile(path, int64_t{1} << 30)};
+  return {FileContent(path)};
 }
 
 // Bytes as they are, or a value of a row under the types that SQLite lets anyone store.
@@ -189,7 +188,7 @@ std::string MutateDatabase(Mutator& mutator, const std::string& input, const std
         values[mutator.Below(std::size(values))], " WHERE rowid % 3 = ", mutator.Below(3)));
   }
   file = absl::CancelledError();  // closes it
-  return *ReadFile(path, int64_t{1} << 30);
+  return FileContent(path);
 }
 
 absl::Status ReadDatabase(const std::string& input) {

@@ -1,6 +1,5 @@
 #include <map>
 
-#include "graph/support/file.h"
 #include "graph/support/status_macros.h"
 #include "graph/training/training_graph.h"
 #include "graph/zoo/models.h"
@@ -13,12 +12,6 @@
 namespace partita {
 namespace {
 
-std::string Content(const std::string& path) {
-  const auto bytes = ReadFile(path, int64_t{1} << 30);
-  DemandOk(bytes.status(), "a file that was written");
-  return *bytes;
-}
-
 std::vector<std::string> Samples() {
   const std::string path = Scratch() / "seed.safetensors";
   const std::vector<float> x(24, 0.5F);
@@ -30,7 +23,7 @@ std::vector<std::string> Samples() {
     const TensorToWrite tensors[] = {MakeTensorToWrite<float>("x", shape, x),
                                      MakeTensorToWrite<int64_t>("y", labels, y)};
     DemandOk(WriteSafetensors(path, tensors, {{"format", "pt"}}), "samples");
-    inputs.push_back(Content(path));
+    inputs.push_back(FileContent(path));
   }
   return inputs;
 }
@@ -72,9 +65,9 @@ std::vector<std::string> Checkpoints() {
   std::vector<std::string> files;
   DemandOk(SaveCheckpoint(path, SmallModel(), *state, CheckpointMetric{"top1", 0.5}),
            "a checkpoint");
-  files.push_back(Content(path));
+  files.push_back(FileContent(path));
   DemandOk(SaveWeights(path, SmallModel(), *state), "weights");
-  files.push_back(Content(path));
+  files.push_back(FileContent(path));
   return files;
 }
 
@@ -147,7 +140,7 @@ std::string MutateSafetensors(Mutator& mutator, const std::string& input,
     }
   }
   const std::string path = Scratch() / "mutated.safetensors";
-  return WriteSafetensors(path, tensors, metadata).ok() ? Content(path)
+  return WriteSafetensors(path, tensors, metadata).ok() ? FileContent(path)
                                                         : mutator.MutateBytes(input, other);
 }
 

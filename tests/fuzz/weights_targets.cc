@@ -8,7 +8,6 @@
 #include "graph/model/model_source.h"
 #include "graph/model/weights_file.h"
 #include "graph/onnx/import.h"
-#include "graph/support/file.h"
 #include "graph/support/status_macros.h"
 #include "proto/model.pb.h"
 #include "runtime/train/data/safetensors.h"
@@ -23,12 +22,6 @@ namespace {
 
 constexpr char kSafetensorsName[] = "weights.safetensors";
 constexpr char kBinaryName[] = "weights.bin";
-
-std::string Content(const std::string& path) {
-  const auto bytes = ReadFile(path, int64_t{1} << 30);
-  DemandOk(bytes.status(), "a file that was written");
-  return *bytes;
-}
 
 bool SameValues(const Graph& a, const Graph& b) {
   const auto same = [](const Weight& x, const Weight& y) {
@@ -106,8 +99,8 @@ std::string Saved(const Graph& model) {
   const std::string path = Scratch().Write("seed/model.textproto", "");
   const auto side = SaveModel(model, path, {"conv", "out"});
   DemandOk(side.status(), "a model");
-  return JoinFiles({absl::StrReplaceAll(Content(path), {{*side, kSafetensorsName}}),
-                    Content(Scratch() / ("seed/" + *side))});
+  return JoinFiles({absl::StrReplaceAll(FileContent(path), {{*side, kSafetensorsName}}),
+                    FileContent(Scratch() / ("seed/" + *side))});
 }
 
 std::vector<std::string> SavedModels() {
@@ -148,19 +141,18 @@ std::vector<std::string> OnnxSets() {
 
 // Where weights are in a side file, and which part of it.
 void MutateExternal(Mutator& mutator, onnx::ModelProto& model) {
-  static const std::string* const kValues = new std::string[]{kBinaryName,
-                                                              "absent.bin",
-                                                              "out.bin",
-                                                              "../weights.bin",
-                                                              "/dev/null",
-                                                              "",
-                                                              std::string(5000, 'a'),
-                                                              std::string("a\0b", 3),
-                                                              ".",
-                                                              "weights.bin/x",
-                                                              "144",
-                                                              "1"};
-  static constexpr size_t kCount = 12;
+  static const auto* const kValues = new std::vector<std::string>{kBinaryName,
+                                                                  "absent.bin",
+                                                                  "out.bin",
+                                                                  "../weights.bin",
+                                                                  "/dev/null",
+                                                                  "",
+                                                                  std::string(5000, 'a'),
+                                                                  std::string("a\0b", 3),
+                                                                  ".",
+                                                                  "weights.bin/x",
+                                                                  "144",
+                                                                  "1"};
   auto& tensors = *model.mutable_graph()->mutable_initializer();
   if (tensors.empty()) return;
   onnx::TensorProto& tensor = tensors[static_cast<int>(mutator.Below(tensors.size()))];
@@ -172,7 +164,7 @@ void MutateExternal(Mutator& mutator, onnx::ModelProto& model) {
   auto& entries = *tensor.mutable_external_data();
   auto& entry = entries[static_cast<int>(mutator.Below(entries.size()))];
   entry.set_value(mutator.Below(3) == 0 ? std::to_string(mutator.ExtremeInteger())
-                                        : kValues[mutator.Below(kCount)]);
+                                        : (*kValues)[mutator.Below(kValues->size())]);
 }
 
 std::string MutateOnnxSet(Mutator& mutator, const std::string& input, const std::string& other) {

@@ -177,11 +177,7 @@ TEST(BadModelTest, AttributesOfTheWrongTypeOrSizeAreNamed) {
               HasSubstr("two strides"));
   EXPECT_THAT(import_pool([](auto& n) { OnnxBuilder::Ints(n, "kernel_shape", {2, 2}); }).message(),
               HasSubstr("'kernel_shape' is given twice"));
-  EXPECT_THAT(import_pool([](auto& n) {
-                auto* a = n.add_attribute();
-                a->set_name("pads");
-                a->set_type(1);
-              }).message(),
+  EXPECT_THAT(import_pool([](auto& n) { OnnxBuilder::Attribute(n, "pads", 1); }).message(),
               HasSubstr("attribute 'pads' has type 1; wanted type 7"));
   EXPECT_THAT(import_pool([](auto& n) { OnnxBuilder::Ints(n, "pads", {9, 9, 9, 9}); }).message(),
               HasSubstr("MaxPool 'pool'"));

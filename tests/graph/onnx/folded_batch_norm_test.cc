@@ -80,10 +80,7 @@ OnnxBuilder ConvolutionAndLinear(const std::string& weight) {
   model.Node("Conv", {"x", weight, "b"}, {"c"}, "first");
   model.Node("Flatten", {"c"}, {"f"});
   auto& gemm = model.Node("Gemm", {"f", "last.weight"}, {"y"}, "last");
-  auto& transposed = *gemm.add_attribute();
-  transposed.set_name("transB");
-  transposed.set_type(2);
-  transposed.set_i(1);
+  OnnxBuilder::Int(gemm, "transB", 1);
   return model;
 }
 

@@ -119,10 +119,7 @@ struct Refusal {
 };
 
 onnx::AttributeProto& Attribute(OnnxBuilder& model, const char* name, int type) {
-  onnx::AttributeProto& attribute = *model.graph().mutable_node(0)->add_attribute();
-  attribute.set_name(name);
-  attribute.set_type(type);
-  return attribute;
+  return OnnxBuilder::Attribute(*model.graph().mutable_node(0), name, type);
 }
 
 const Refusal kRefusals[] = {

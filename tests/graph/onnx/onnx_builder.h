@@ -51,11 +51,19 @@ class OnnxBuilder {
     return node;
   }
 
-  static void Ints(onnx::NodeProto& node, const std::string& name,
-                   std::initializer_list<int64_t> values) {
+  // An attribute without a value yet, by the number of its type.
+  static onnx::AttributeProto& Attribute(onnx::NodeProto& node, const std::string& name, int type) {
     onnx::AttributeProto& attribute = *node.add_attribute();
     attribute.set_name(name);
-    attribute.set_type(7);
+    attribute.set_type(type);
+    return attribute;
+  }
+  static void Int(onnx::NodeProto& node, const std::string& name, int64_t value) {
+    Attribute(node, name, 2).set_i(value);
+  }
+  static void Ints(onnx::NodeProto& node, const std::string& name,
+                   std::initializer_list<int64_t> values) {
+    onnx::AttributeProto& attribute = Attribute(node, name, 7);
     for (int64_t value : values) attribute.add_ints(value);
   }
 
