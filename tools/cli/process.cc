@@ -4,9 +4,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
@@ -27,11 +29,28 @@ int g_output_error = 0;       // of the first Print that failed
 std::atomic<const char*> g_ends_doing{nullptr};  // see EndsWhenInterrupted
 static_assert(std::atomic<const char*>::is_always_lock_free);
 
+// Nanoseconds after a first signal during which others are taken for its copies: `timeout` and
+// launchers send one to the process and another one to its group, as a terminal and a script do.
+constexpr int64_t kCopies = 500'000'000;
+std::atomic<int64_t> g_first_signal{0};  // when it came, by MonotonicNanos(); 0: none did
+static_assert(std::atomic<int64_t>::is_always_lock_free);
+
+int64_t MonotonicNanos() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
 void Interrupt(int signal) {
-  const bool again = g_interrupted.exchange(true);
+  g_interrupted = true;
   if (const char* doing = g_ends_doing.load(); doing != nullptr) EndInterrupted(doing);
+  const int64_t now = MonotonicNanos();
+  int64_t first = 0;
+  const bool again = !g_first_signal.compare_exchange_strong(first, now);
   // The second time, die.
-  if (again && signal != SIGHUP) std::_Exit(CodeOf(ErrorCategory::kInterrupted));
+  if (again && now - first > kCopies && signal != SIGHUP) {
+    std::_Exit(CodeOf(ErrorCategory::kInterrupted));
+  }
 }
 
 bool IsIgnored(int signal) {

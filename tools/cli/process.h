@@ -9,7 +9,8 @@ namespace partita {
 // Sets up the process; to be called first in main, by the only thread.
 //   - Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 (of launchers) set g_interrupted, but for the first three
 //     where they were ignored when the process began, as by nohup or in the background of a script.
-//     A second one ends the process at once; not SIGHUP, of which a closing terminal sends two.
+//     A second one, half a second later or more, ends the process at once; not SIGHUP, of which a
+//     closing terminal sends two.
 //   - Pipes without a reader and limits on files are errors of the writing call.
 //   - Where a standard stream is closed, no file that is opened later takes its place.
 void SetUpProcess();

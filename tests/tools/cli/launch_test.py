@@ -477,7 +477,7 @@ def test_a_stopped_rank_0_is_named():
 def test_a_rank_that_exits_early_is_named():
     def exits(process):
         os.kill(process, signal.SIGUSR1)  # rank 1 is not asked whether to stop
-        time.sleep(0.1)
+        time.sleep(0.7)  # sooner it would be a copy of the first
         os.kill(process, signal.SIGUSR1)  # the second time, it exits at once
     break_rank(1, exits, "has ended without a word")
 
