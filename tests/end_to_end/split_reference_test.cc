@@ -19,8 +19,8 @@
 namespace partita {
 namespace {
 
-// Random plans on each number of devices.
-constexpr int kRandomPlans = 20, kRandomPlansOfZoo = 2;
+// Random plans on each number of devices, and how many times as many the long run has.
+constexpr int kRandomPlans = 6, kRandomPlansOfZoo = 2, kTimesInLongRun = 4;
 
 struct Case {
   std::string folder;  // of tests/data
@@ -56,6 +56,27 @@ class SplitReferenceTest : public ::testing::TestWithParam<Case> {
     worst_ = what + " " + comparison.worst;
   }
 
+  // So many on each number of devices.
+  void ExpectEqualOfRandomPlans(int plans, uint64_t seed) {
+    std::mt19937_64 random(seed);
+    for (int devices = 2; devices <= 4; ++devices) {
+      StrategyCoverage coverage;
+      for (int plan = 0; plan < plans; ++plan) {
+        PartitionOptions options = RandomPartitionOptions(random);
+        options.devices = devices;
+        options.node_of_device.clear();
+        const Strategy strategy = RandomStrategy(example_.graph, devices, random);
+        coverage.Add(example_.graph, strategy, devices);
+        ExpectEqual(strategy, options,
+                    "plan " + std::to_string(plan) + " on " + std::to_string(devices));
+      }
+      EXPECT_GT(coverage.Share("neighbours on different devices"), 0.3);
+      EXPECT_GT(coverage.Share("pending sum"), 0.2);
+    }
+    std::printf("%s: %d plans, worst %s at %.2f of its tolerance\n", GetParam().folder.c_str(),
+                3 * plans, worst_.c_str(), worst_share_);
+  }
+
   const ReferenceExample example_ =
       ReferenceExample::Load(PARTITA_TEST_DATA "/" + GetParam().folder);
   double worst_share_ = 0;
@@ -79,23 +100,11 @@ TEST_P(SplitReferenceTest, TheCpuBackendTrainsAsPyTorchDoes) {
 }
 
 TEST_P(SplitReferenceTest, RandomPlansTrainAsPyTorchDoes) {
-  std::mt19937_64 random(2026);
-  for (int devices = 2; devices <= 4; ++devices) {
-    StrategyCoverage coverage;
-    for (int plan = 0; plan < GetParam().random_plans; ++plan) {
-      PartitionOptions options = RandomPartitionOptions(random);
-      options.devices = devices;
-      options.node_of_device.clear();
-      const Strategy strategy = RandomStrategy(example_.graph, devices, random);
-      coverage.Add(example_.graph, strategy, devices);
-      ExpectEqual(strategy, options,
-                  "plan " + std::to_string(plan) + " on " + std::to_string(devices));
-    }
-    EXPECT_GT(coverage.Share("neighbours on different devices"), 0.3);
-    EXPECT_GT(coverage.Share("pending sum"), 0.2);
-  }
-  std::printf("%s: %d plans, worst %s at %.2f of its tolerance\n", GetParam().folder.c_str(),
-              3 * GetParam().random_plans, worst_.c_str(), worst_share_);
+  ExpectEqualOfRandomPlans(GetParam().random_plans, 2026);
+}
+
+TEST_P(SplitReferenceTest, LongRunOfRandomPlansTrainsAsPyTorchDoes) {
+  ExpectEqualOfRandomPlans(kTimesInLongRun * GetParam().random_plans, 2027);
 }
 
 // Of each kind of value, one expected element that is moved by ten tolerances is found and named.

@@ -32,7 +32,7 @@ def test_plan_for_many_devices_is_found_by_pods_and_says_what_it_lacks():
 
 
 def test_profiles_are_listed_forgotten_and_measured_again():
-    line = "profile lenet --batch 8 --devices 2 --oversubscribe --profile kept.db --profile_time 60"
+    line = "profile lenet --batch 8 --devices 1 --profile kept.db --profile_time 60"
     first = answer(line, "measured known complete")
     check(first["measured"] > 20 and first["complete"], f"{first}")
     listed = answer("profile --list --profile kept.db", "devices algorithms")["devices"]
