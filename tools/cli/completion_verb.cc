@@ -12,6 +12,7 @@ void AddCompletionVerb(CLI::App& app, VerbTable& verbs) {
       [&app](const CompletionFlags& flags) -> absl::StatusOr<Answer> {
         Answer answer;
         answer.text = CompletionScript(flags.shell, VerbPages(app));
+        answer.is_file = true;
         answer.json["script"] = answer.text;
         return answer;
       });

@@ -17,6 +17,7 @@ void AddHelpVerb(CLI::App& app, VerbTable& verbs) {
             }
             Answer answer;
             answer.text = ManPage(VerbPages(app));
+            answer.is_file = true;
             answer.json["man"] = answer.text;
             return answer;
           });

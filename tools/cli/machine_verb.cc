@@ -86,6 +86,7 @@ Answer Describe(const Machine& machine) {
   const std::string comment =
       absl::StrCat(WrappedText(title, width, 2), TableText(table, 2, width),
                    sharing.empty() ? "" : WrappedText(absl::StrCat("note: ", sharing), width, 2));
+  answer.is_file = true;
   answer.text = absl::StrCat(
       "# ", absl::StrReplaceAll(absl::StripTrailingAsciiWhitespace(comment), {{"\n", "\n# "}}),
       "\n", MachineText(machine));

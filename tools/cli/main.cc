@@ -1,5 +1,7 @@
 // The program: parses the command line, runs one verb, prints its answer, and turns errors into
 // messages and documented exit codes.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <iostream>
@@ -17,6 +19,7 @@
 #include "tools/cli/help_text.h"
 #include "tools/cli/process.h"
 #include "tools/cli/progress.h"
+#include "tools/cli/text.h"
 #include "tools/cli/usage_errors.h"
 #include "tools/cli/verb.h"
 #include "tools/cli/verb_options.h"
@@ -63,7 +66,7 @@ void PrintJson(const char* event, const Json& json) {
 void PrintError(int code, const std::string& message,
                 const std::vector<std::string>& unsupported = {}) {
   EndProgress();
-  std::cerr << "partita: " << message << "\n";
+  std::cerr << TextFor(absl::StrCat("partita: ", message, "\n"), STDERR_FILENO);
   if (!Style().json) return;
   Json error = {{"schema_version", kSchemaVersion},
                 {"error", {{"exit_code", code}, {"message", message}}}};
@@ -102,7 +105,8 @@ int Finish(const absl::StatusOr<Answer>& answer) {
     PrintJson("result", out);
   } else {
     const bool ended = answer->text.empty() || answer->text.back() == '\n';
-    Print(answer->text + (ended ? "" : "\n"));
+    const std::string text = answer->text + (ended ? "" : "\n");
+    Print(answer->is_file ? text : TextFor(text));
   }
   if (answer->exit_code == 0 && g_interrupted.load()) return CodeOf(ErrorCategory::kInterrupted);
   return answer->exit_code;

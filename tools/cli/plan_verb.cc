@@ -246,10 +246,7 @@ void Describe(const PlanFlags& flags, const MeasuredSearch& search, const Traini
     absl::StrAppendFormat(&text, ", %.2fx as fast as data_parallel (%s)", baseline / predicted,
                           TimeText(*outcome.baseline));
   }
-  absl::StrAppend(&text, "; of its tasks ", e.sources.measured, " are priced by measurement, ",
-                  e.sources.unsteady, " by unsteady measurement, ", e.sources.interpolated,
-                  " by interpolation, ", e.sources.roofline, " by roofline (of its time ",
-                  ToString(shares), ")\n");
+  absl::StrAppend(&text, "\npriced: ", SourcesText(e.sources, shares), "\n");
   DescribeBound(outcome, answer);
   AddCritical(model.graph, SimulatedResources(priced.machine->topology), outcome.step, answer);
   Bytes received;

@@ -76,12 +76,12 @@ void EndProgress() {
 void Say(const std::string& line) {
   if (g_style.quiet) return;
   EndProgress();
-  std::cerr << line << "\n";
+  std::cerr << TextFor(absl::StrCat(line, "\n"), STDERR_FILENO);
 }
 
 void Warn(const std::string& warning) {
   EndProgress();
-  std::cerr << "warning: " << warning << "\n";
+  std::cerr << TextFor(absl::StrCat("warning: ", warning, "\n"), STDERR_FILENO);
 }
 
 void AppendNote(const std::string& note, Answer& answer) {

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <numeric>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -18,6 +20,35 @@ namespace partita {
 namespace {
 
 using Cells = std::vector<std::string>;
+
+// Whether the blank at `at` is between a number and its unit.
+bool IsBeforeUnit(absl::string_view text, size_t at) {
+  constexpr absl::string_view kUnits[] = {"%",  "ns", "us", "ms", "s",   "min", "h",  "B",
+                                          "kB", "MB", "GB", "TB", "KiB", "MiB", "GiB"};
+  if (at == 0 || !absl::ascii_isdigit(static_cast<unsigned char>(text[at - 1]))) return false;
+  const absl::string_view behind = text.substr(at + 1);
+  const auto word = std::find_if(behind.begin(), behind.end(), [](char c) {
+    return c != '%' && !absl::ascii_isalpha(static_cast<unsigned char>(c));
+  });
+  const absl::string_view unit = behind.substr(0, static_cast<size_t>(word - behind.begin()));
+  return std::find(std::begin(kUnits), std::end(kUnits), unit) != std::end(kUnits);
+}
+
+// The last blank up to `room` where a line may end; npos: none.
+size_t LastBreak(absl::string_view text, size_t room) {
+  size_t at = text.rfind(' ', room);
+  while (at != absl::string_view::npos && IsBeforeUnit(text, at)) {
+    at = at == 0 ? absl::string_view::npos : text.rfind(' ', at - 1);
+  }
+  return at;
+}
+
+// Whether a line holds what people copy: a command or a path.
+bool IsToCopy(absl::string_view line) {
+  constexpr absl::string_view kBefore[] = {"next:", "or:", "Try:", "written:", "kept:"};
+  return std::any_of(std::begin(kBefore), std::end(kBefore),
+                     [&](absl::string_view before) { return absl::StartsWith(line, before); });
+}
 
 // Long cells of the first column, where a table is too wide.
 constexpr size_t kFirstColumn = 24;
@@ -187,7 +218,7 @@ std::string WrappedText(absl::string_view text, size_t width, size_t indent) {
   while (text.size() > room) {
     // Blanks at the beginning of a line are no place to break it.
     const size_t word = std::min(text.find_first_not_of(' '), text.size());
-    size_t end = text.rfind(' ', room);
+    size_t end = LastBreak(text, room);
     if (end == absl::string_view::npos || end <= word) end = text.find(' ', word);
     if (end == absl::string_view::npos) break;
     absl::StrAppend(&wrapped, absl::StripTrailingAsciiWhitespace(text.substr(0, end)), "\n");
@@ -197,6 +228,24 @@ std::string WrappedText(absl::string_view text, size_t width, size_t indent) {
     room = width > indent ? width - indent : 1;
   }
   return absl::StrCat(wrapped, text, "\n");
+}
+
+std::string WrappedLines(absl::string_view text, size_t width) {
+  constexpr size_t kIndent = 2;
+  std::string wrapped;
+  const bool ends_open = !absl::EndsWith(text, "\n");
+  if (!ends_open) text.remove_suffix(1);
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    const size_t blanks = std::min(line.find_first_not_of(' '), line.size());
+    const bool is_long = line.size() > width && !IsToCopy(line.substr(blanks));
+    wrapped += is_long ? WrappedText(line, width, blanks + kIndent) : absl::StrCat(line, "\n");
+  }
+  if (ends_open) wrapped.pop_back();
+  return wrapped;
+}
+
+std::string TextFor(absl::string_view text, int file) {
+  return isatty(file) == 0 ? std::string(text) : WrappedLines(text, OutputWidth(file));
 }
 
 std::string TableText(const std::vector<std::vector<std::string>>& rows, size_t first_number,

@@ -29,6 +29,8 @@ struct Answer {
   std::string text;
   int exit_code = 0;
   bool silent = false;  // true: another process of the run prints the answer
+  // The text is a file's, a script's or the like, whose lines stay as they are on a terminal, too.
+  bool is_file = false;
 };
 
 // The program's exit code for errors of a category.

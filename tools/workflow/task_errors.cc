@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -65,11 +66,21 @@ SourceShares SharesOf(const EvaluatedStep& step) {
           shares.unsteady / sum};
 }
 
-std::string ToString(const SourceShares& shares) {
-  return absl::StrFormat(
-      "%.0f %% measured, %.0f %% unsteady, %.0f %% interpolated, %.0f %% roofline",
-      100 * shares.measured, 100 * shares.unsteady, 100 * shares.interpolated,
-      100 * shares.roofline);
+std::string SourcesText(const SourceCounts& tasks, const SourceShares& shares) {
+  const std::tuple<int64_t, double, const char*> sources[] = {
+      {tasks.measured, shares.measured, "measurement"},
+      {tasks.unsteady, shares.unsteady, "unsteady measurement"},
+      {tasks.interpolated, shares.interpolated, "interpolation"},
+      {tasks.roofline, shares.roofline, "roofline"}};
+  std::string text;
+  for (const auto& [count, share, name] : sources) {
+    if (count == 0) continue;
+    const bool is_first = text.empty();
+    absl::StrAppendFormat(&text, "%s%d %sby %s (%.0f %%%s)", is_first ? "" : ", ", count,
+                          is_first ? (count == 1 ? "task " : "tasks ") : "", name, 100 * share,
+                          is_first ? " of the time" : "");
+  }
+  return text;
 }
 
 std::vector<TaskKindError> TaskErrors(const EvaluatedStep& predicted,

@@ -19,8 +19,9 @@ struct SourceShares {
   double measured = 0, interpolated = 0, roofline = 0, unsteady = 0;
 };
 SourceShares SharesOf(const EvaluatedStep& step);
-std::string ToString(
-    const SourceShares& shares);  // "90 % measured, 8 % unsteady, 2 % interpolated, 0 % roofline"
+// By what so many tasks are priced, and their parts of the time, but for what there is none of:
+// "70 tasks by measurement (98 % of the time), 8 by roofline (2 %)".
+std::string SourcesText(const SourceCounts& tasks, const SourceShares& shares);
 
 // The tasks of a step that do the same work: kernels of one signature, moves, loads, collectives
 // and transfers of one text.

@@ -117,6 +117,19 @@ def test_progress_has_the_time_left_and_fits_the_terminal():
     check(not progress_of(f"plan lenet --batch 8 {ELSEWHERE} --quiet -o left.plan.textproto", 72), "quiet shows progress")
 
 
+def test_lines_fit_the_terminal_but_for_what_is_copied():
+    plan = f"plan lenet --batch 8 {ELSEWHERE} -o wrapped.plan.textproto"
+    long = [one for one in on_terminal(f"{plan} --replace", "stdout", 60).splitlines()
+            if len(one) > 60 and not re.match(r" *(next|or|written|kept): ", one)]
+    check(not long, f"{long}")
+    for line in ("machine show local", "completion bash"):  # files
+        check(on_terminal(line, "stdout", 80) == partita(line).out, f"{line}: lines are broken")
+    whole = partita(f"{plan} --replace").out
+    check(re.search(r"^next: .*verify --quick wrapped.plan.textproto$", whole, re.M), whole)
+    check(re.search(r"^priced: \d+ tasks by roofline \(100 % of the time\)$", whole, re.M), whole)
+    check(any(len(one) > 80 for one in whole.splitlines()), f"what is no terminal gets lines as they are: {whole}")
+
+
 def test_tables_fit_80_columns():
     pathlib.Path("a/folder with a long name/and/another one below").mkdir(parents=True, exist_ok=True)
     path = pathlib.Path("a/folder with a long name/and/another one below/data_parallel.plan.textproto")

@@ -24,6 +24,20 @@ TEST(WrappedTextTest, BreaksAtBlanksAndIndents) {
             "  --flag    of\n            something\n");
   EXPECT_EQ(WrappedText("averylongword and more", 6, 1), "averylongword\n and\n more\n");
   EXPECT_EQ(WrappedText("", 6, 1), "\n");
+  EXPECT_EQ(WrappedText("took 12 ms, 34 % of it", 9, 0), "took\n12 ms,\n34 % of\nit\n");
+  EXPECT_EQ(WrappedText("12 ms", 3, 0), "12\nms\n");
+}
+
+TEST(WrappedLinesTest, LeavesWhatIsCopiedWhole) {
+  EXPECT_EQ(WrappedLines("one two three\n  four five six\n", 10),
+            "one two\n  three\n  four\n    five\n    six\n");
+  EXPECT_EQ(WrappedLines("short\n\nno end", 10), "short\n\nno end");
+  EXPECT_EQ(WrappedLines("one two three", 10), "one two\n  three");
+  EXPECT_EQ(WrappedLines("", 10), "");
+  for (const char* kept :
+       {"next: partita verify x", "  or: partita simulate x", "Try: partita help"}) {
+    EXPECT_EQ(WrappedLines(kept, 10), kept);
+  }
 }
 
 std::vector<std::vector<std::string>> Numbers(int columns, const std::string& name) {

@@ -226,5 +226,12 @@ TEST_F(SteadyProfilingTest, SureIsTheShareOfTimeOfSteadyMeasurements) {
   EXPECT_GE(plan.step.evaluation.sources.unsteady, 2) << "on each device";
 }
 
+TEST(SourcesTextTest, NamesWhatThereIs) {
+  EXPECT_EQ(SourcesText({.measured = 70, .roofline = 8}, {.measured = 0.98, .roofline = 0.02}),
+            "70 tasks by measurement (98 % of the time), 8 by roofline (2 %)");
+  EXPECT_EQ(SourcesText({.unsteady = 1}, {.unsteady = 1}),
+            "1 task by unsteady measurement (100 % of the time)");
+}
+
 }  // namespace
 }  // namespace partita
