@@ -70,7 +70,8 @@ def test_plan_runs_the_best_plans_and_takes_the_fastest():
     check(found["predicted_ns"] == plans[chosen]["predicted_ns"], f"{found}")
     check((found["expert"] is not None) == plans[chosen]["is_expert"], f"{found}")
     check(any(plan["is_expert"] for plan in plans), f"{plans}")
-    partita("verify --quick contest.plan.textproto")
+    verified = partita("verify --quick contest.plan.textproto").out
+    check("note:" not in verified, f"a note about a plan that has just been made: {verified}")
     found = answer(f"plan mlp_tiny --batch 64 --seed 3 {QUICK} -o priced.plan.textproto", "measured")
     check(found["measured"] is None, f"{found['measured']}")
 
