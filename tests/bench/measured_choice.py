@@ -31,6 +31,11 @@ def run(command, folder):
     return json.loads(done.stdout)
 
 
+def paired(row, other):
+    """The median of one's steps over the other's that were made in turn with them."""
+    return statistics.median(a / b for a, b in zip(row["measured_steps_ns"], other["measured_steps_ns"]))
+
+
 def error_of(row):
     return row["predicted_ms"] / row["measured_ms"] - 1
 
@@ -47,7 +52,8 @@ def one_run(program, model, batch, args):
     if len(plans) != 1 or not experts:
         sys.exit(f"compare names {[row['name'] for row in compared['strategies']]}: no plan, or no expert")
     chosen, best = plans[0], min(experts, key=lambda row: row["measured_ms"])
-    return {"model": model, "ratio": chosen["measured_ms"] / best["measured_ms"], "measured_ms": chosen["measured_ms"],
+    return {"model": model, "ratio": chosen["measured_ms"] / best["measured_ms"], "paired": paired(chosen, best),
+            "measured_ms": chosen["measured_ms"],
             "plan_error": error_of(chosen), "expert_errors": [error_of(row) for row in experts],
             "origin": made["expert"] or made["origin"], "best_expert": best["name"],
             "busy": any("other processes" in text for text in compared["warnings"] + made["warnings"])}
@@ -89,8 +95,8 @@ def main():
                 continue
             one = one_run(program, model, int(batch), args)
             runs.append(one)
-            print(f"{model} run {number + 1}: {one['measured_ms']:.3f} ms, {one['ratio']:.3f} of {one['best_expert']}; "
-                  f"from {one['origin']}, predicted {percent(one['plan_error'])}"
+            print(f"{model} run {number + 1}: {one['measured_ms']:.3f} ms, {one['ratio']:.3f} of {one['best_expert']} "
+                  f"({one['paired']:.3f} step by step); from {one['origin']}, predicted {percent(one['plan_error'])}"
                   f"{', while other processes ran' if one['busy'] else ''}", flush=True)
             if args.results is not None:
                 with args.results.open("a") as file:

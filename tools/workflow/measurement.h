@@ -58,6 +58,14 @@ class MeasuredPlan {
   int64_t step_ = 0;
 };
 
+// How many times as long a plan's steps take as those of another that were made in turn with them,
+// each over its neighbour: the median, and what it lies between with about 95 % (Timing).
+struct StepRatio {
+  double median = 1, low = 1, high = 1;
+};
+// Of counted steps in ns, in their order; nullopt where one of the two has none.
+std::optional<StepRatio> RatioOf(std::span<const int64_t> steps, std::span<const int64_t> others);
+
 // Step times of plans, side by side: in rounds, in each of which every plan makes a few steps. Long
 // steps are made one by one in turn with the other plans', so that what else the machine does in
 // the meantime meets all plans alike. Several short ones are a turn, after one that is not counted:

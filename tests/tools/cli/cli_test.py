@@ -152,6 +152,13 @@ def test_compare_takes_plan_files_and_measures():
     found = answer(f"compare mlp_tiny mine.textproto {QUICK} --measure --steps 3", "strategies")
     rows = {row["name"]: row for row in found["strategies"]}
     check(rows["mine.textproto"]["measured_ms"] > 0 and rows["searched"]["equal_to_serial"] is None, f"{rows}")
+    measured = [row for row in found["strategies"] if row["measured_ms"] is not None]
+    fastest = min(measured, key=lambda row: row["measured_ms"])
+    check(fastest["measured_over_fastest"] == {"median": 1, "low": 1, "high": 1}, f"{fastest}")
+    for row in measured:
+        check(len(row["measured_steps_ns"]) >= 3, f"{row}")
+        over = row["measured_over_fastest"]
+        check(0 < over["low"] <= over["median"] <= over["high"], f"{row}")
 
 
 def test_run_trains_saves_resumes_and_writes_the_timeline():

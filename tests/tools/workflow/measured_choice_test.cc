@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/testing/ok.h"
+#include "tools/workflow/measurement.h"
 
 namespace partita {
 namespace {
@@ -183,6 +184,25 @@ TEST(MeasuredChoiceTest, PricesCountWhereFewStepsDiffer) {
   }
   EXPECT_GT(by_prices, 190);
   EXPECT_LT(without, 150);
+}
+
+// What slows both plans of a pair does not show in their ratio.
+TEST(StepRatioTest, IsOfNeighbours) {
+  const std::vector<int64_t> others = {100, 200, 400, 100, 300, 100, 100};
+  std::vector<int64_t> steps;
+  for (int64_t other : others) steps.push_back(2 * other);
+  const StepRatio twice = *RatioOf(steps, others);
+  EXPECT_DOUBLE_EQ(twice.median, 2);
+  EXPECT_DOUBLE_EQ(twice.low, 2);
+  EXPECT_DOUBLE_EQ(twice.high, 2);
+  const StepRatio itself = *RatioOf(others, others);
+  EXPECT_EQ(itself.low, 1);
+  EXPECT_EQ(itself.high, 1);
+  const StepRatio few = *RatioOf(std::vector<int64_t>{90, 110, 130}, others);
+  EXPECT_NEAR(few.median, 0.55, 1e-6);
+  EXPECT_NEAR(few.low, 0.325, 1e-6);
+  EXPECT_NEAR(few.high, 0.9, 1e-6);
+  EXPECT_FALSE(RatioOf({}, others).has_value());
 }
 
 }  // namespace
