@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "graph/support/median.h"
 
@@ -14,8 +15,20 @@ double PerSecond(double count, double nanos) { return nanos > 0 ? count * 1e9 / 
 
 }  // namespace
 
+std::string RateText(double samples_per_second) {
+  constexpr double kWhole = 100;  // from here on whole numbers say enough
+  return samples_per_second < kWhole ? absl::StrFormat("%.3g samples/s", samples_per_second)
+                                     : absl::StrFormat("%.0f samples/s", samples_per_second);
+}
+
 double StepReport::images_per_second() const {
   return PerSecond(static_cast<double>(images), static_cast<double>(wall_ns));
+}
+
+std::string StepReport::ToString() const {
+  std::string text = absl::StrFormat("step %d/%d  loss %.4f", step, steps, loss);
+  if (!std::isnan(accuracy)) absl::StrAppendFormat(&text, "  accuracy %.1f %%", 100 * accuracy);
+  return absl::StrCat(text, "  ", RateText(images_per_second()));
 }
 
 void TrainingMetrics::Add(const StepReport& report) {
@@ -63,11 +76,14 @@ std::string TrainingMetrics::ToString() const {
   if (!std::isnan(running_accuracy())) {
     absl::StrAppendFormat(&text, ", accuracy %.1f %%", 100 * running_accuracy());
   }
-  absl::StrAppendFormat(&text,
-                        ", %.4g images/s (median %.4g), %.1f %% waiting for data, %.3f s of "
-                        "reading hidden behind compute",
-                        images_per_second(), median_images_per_second(), 100 * waiting_share(),
-                        static_cast<double>(hidden_read_ns()) / 1e9);
+  absl::StrAppendFormat(&text, ", %s (median %s), %.1f %% waiting for data",
+                        RateText(images_per_second()), RateText(median_images_per_second()),
+                        100 * waiting_share());
+  constexpr int64_t kWorthAWord = 1'000'000;  // ns
+  if (hidden_read_ns() >= kWorthAWord) {
+    absl::StrAppendFormat(&text, ", %.3f s of reading hidden behind compute",
+                          static_cast<double>(hidden_read_ns()) / 1e9);
+  }
   if (staged_steps_ > 0) {
     absl::StrAppendFormat(&text, ", %d batches copied to the devices behind compute",
                           staged_steps_);

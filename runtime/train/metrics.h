@@ -7,6 +7,9 @@
 
 namespace partita {
 
+// "12240 samples/s", "0.312 samples/s".
+std::string RateText(double samples_per_second);
+
 // One training step, as progress shows it.
 struct StepReport {
   int64_t step = 0;   // steps done, this one included
@@ -21,6 +24,8 @@ struct StepReport {
   bool staged = false;    // true: its batch was copied to the devices while the step before ran
   bool replayed = false;  // true: it replayed a recorded step
   double images_per_second() const;
+  // "step 3/100  loss 2.3091  accuracy 10.9 %  1949 samples/s"
+  std::string ToString() const;
 };
 
 // Totals over many steps.
@@ -49,8 +54,8 @@ class TrainingMetrics {
   // Steps whose batch was copied to devices with memory of their own during the step before.
   int64_t staged_steps() const { return staged_steps_; }
   int64_t replayed_steps() const { return replayed_steps_; }
-  // "loss 0.1234, accuracy 97.1 %, 1234 images/s (median 1250), 0.3 % waiting for data, 1.234 s of
-  // reading hidden behind compute"
+  // "loss 0.1234, accuracy 97.1 %, 1234 samples/s (median 1250 samples/s), 0.3 % waiting for data,
+  // 1.234 s of reading hidden behind compute"
   std::string ToString() const;
 
  private:

@@ -132,9 +132,7 @@ void ReportSteps(RunRequest& request, SkippedSamples& skipped, Json& evaluations
   request.on_skip = [&skipped](absl::string_view error) { skipped.Add(error); };
   request.on_step = [&skipped](const StepReport& report) {
     skipped.Print();
-    const std::string line = absl::StrFormat(
-        "step %d/%d  loss %.4f  accuracy %.1f %%  %.0f images/s", report.step, report.steps,
-        report.loss, 100 * report.accuracy, report.images_per_second());
+    const std::string line = report.ToString();
     Emit("step", {{"step", report.step},
                   {"steps", report.steps},
                   {"loss", NumberOrNull(report.loss)},

@@ -19,6 +19,7 @@
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/data/open_data_source.h"
 #include "runtime/train/measured_timeline.h"
+#include "runtime/train/metrics.h"
 #include "tests/runtime/train/digit_training.h"
 #include "tests/testing/far_memory_backend.h"
 #include "tests/testing/faults.h"
@@ -496,6 +497,20 @@ TEST(TrainingMetricsTest, CountsWaitingApartFromSteps) {
   EXPECT_DOUBLE_EQ(metrics.waiting_share(), 0.5);
   EXPECT_EQ(metrics.read_ns(), 15'000'000);
   EXPECT_EQ(metrics.hidden_read_ns(), 9'000'000);
+}
+
+TEST(StepReportTest, SaysWhatThereIs) {
+  EXPECT_EQ(RateText(122.4), "122 samples/s");
+  EXPECT_EQ(RateText(0.3124), "0.312 samples/s");
+  StepReport report{
+      .step = 3, .steps = 10, .images = 64, .loss = 2.5, .accuracy = 0.1, .wall_ns = 500'000};
+  EXPECT_EQ(report.ToString(), "step 3/10  loss 2.5000  accuracy 10.0 %  128000 samples/s");
+  report.accuracy = std::nan("");
+  EXPECT_EQ(report.ToString(), "step 3/10  loss 2.5000  128000 samples/s");
+  TrainingMetrics metrics;
+  metrics.Add(report);
+  EXPECT_EQ(metrics.ToString(),
+            "loss 2.5000, 128000 samples/s (median 128000 samples/s), 0.0 % waiting for data");
 }
 
 }  // namespace
