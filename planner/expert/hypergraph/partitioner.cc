@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <iterator>
 #include <numeric>
+#include <optional>
 #include <random>
+#include <tuple>
 #include <utility>
 
 #include "planner/expert/hypergraph/bisection.h"
@@ -19,8 +21,9 @@ namespace {
 constexpr int kMovePasses = 6;
 // Rounds of pairs; up to the second number as long as a part is too heavy.
 constexpr int kPairRounds = 3, kMostPairRounds = 12;
-// Parts up to which all pairs are looked at.
-constexpr int32_t kMostPairedParts = 16;
+// Parts up to which all pairs are looked at, and vertices up to which they are in every run: for more
+// that takes most of the time, and only the best run goes on.
+constexpr int32_t kMostPairedParts = 16, kFewForPairs = 2048;
 
 struct SubProblem {
   Hypergraph hypergraph;
@@ -240,8 +243,17 @@ class PairedParts {
   std::vector<int32_t> pair_;  // vertices of the pair at hand
 };
 
-std::vector<int32_t> RunOnce(const Hypergraph& hypergraph, const PartitionerOptions& options,
-                             int64_t limit, std::mt19937_64& random) {
+// A partition, those first that keep to the limit and cut least.
+struct Judged {
+  int64_t excess = 0, cut = 0;
+  std::vector<int32_t> part;
+  friend bool operator<(const Judged& a, const Judged& b) {
+    return std::tie(a.excess, a.cut) < std::tie(b.excess, b.cut);
+  }
+};
+
+std::vector<int32_t> BisectAll(const Hypergraph& hypergraph, const PartitionerOptions& options,
+                               int64_t limit, std::mt19937_64& random) {
   std::vector<int32_t> part(static_cast<size_t>(hypergraph.vertices()), 0);
   std::vector<int32_t> all(part.size());
   std::iota(all.begin(), all.end(), 0);
@@ -258,10 +270,7 @@ std::vector<int32_t> RunOnce(const Hypergraph& hypergraph, const PartitionerOpti
         BisectByLevels(problem.hypergraph, LimitsOf(problem, limit), random);
     for (int8_t side : {0, 1}) left.push_back(SideOf(problem, bisection, side));
   }
-  part = Moves(hypergraph, std::move(part), options.parts, limit).Run();
-  if (options.parts < 3 || options.parts > kMostPairedParts) return part;
-  PairedParts(hypergraph, options.parts, limit, part).Improve(random);
-  return part;
+  return Moves(hypergraph, std::move(part), options.parts, limit).Run();
 }
 
 }  // namespace
@@ -276,18 +285,26 @@ std::vector<int32_t> PartitionHypergraph(const Hypergraph& hypergraph,
                                          const PartitionerOptions& options) {
   const int64_t limit = PartLimit(hypergraph, options);
   std::mt19937_64 random(options.seed);
-  std::vector<int32_t> best;
-  std::pair<int64_t, int64_t> best_key;
+  const auto judged = [&](std::vector<int32_t> part) {
+    const int64_t excess = HeaviestPart(hypergraph, part, options.parts) - limit;
+    const int64_t cut = ConnectivityMinusOne(hypergraph, part);
+    return Judged{std::max<int64_t>(0, excess), cut, std::move(part)};
+  };
+  const auto improve_pairs = [&](Judged& one) {
+    if (options.parts < 3 || options.parts > kMostPairedParts) return;
+    PairedParts(hypergraph, options.parts, limit, one.part).Improve(random);
+    one = judged(std::move(one.part));
+  };
+  const bool are_few = hypergraph.vertices() <= kFewForPairs;
+  std::optional<Judged> best;
   for (int run = 0; run < options.runs; ++run) {
-    std::vector<int32_t> part = RunOnce(hypergraph, options, limit, random);
-    const std::pair<int64_t, int64_t> key(
-        std::max<int64_t>(0, HeaviestPart(hypergraph, part, options.parts) - limit),
-        ConnectivityMinusOne(hypergraph, part));
-    if (!best.empty() && key >= best_key) continue;
-    best = std::move(part);
-    best_key = key;
+    Judged one = judged(BisectAll(hypergraph, options, limit, random));
+    if (are_few) improve_pairs(one);
+    if (!best.has_value() || one < *best) best = std::move(one);
   }
-  return best;
+  if (!best.has_value()) return {};
+  if (!are_few) improve_pairs(*best);
+  return std::move(best->part);
 }
 
 }  // namespace partita
