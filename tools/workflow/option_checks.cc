@@ -1,5 +1,6 @@
 #include "tools/workflow/option_checks.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 #include <utility>
@@ -61,6 +62,10 @@ OptionCheck MachineName() {
 OptionCheck PlanName() {
   const auto fault = [](const std::string& text) -> std::string {
     if (IsModelFile(text) || IsThere(text)) return "";
+    const std::vector<std::string> models = NamesOf(ZooModels());
+    if (std::find(models.begin(), models.end(), text) != models.end()) {
+      return absl::StrCat("'", text, "' is a model; a plan of it is made by: partita plan ", text);
+    }
     return absl::StrCat("a plan is a file, as `partita plan` writes it; there is no '", text, "'");
   };
   return {fault, {"folder/plan.textproto"}};

@@ -27,6 +27,7 @@ def test_unknown_names_list_the_valid_ones():
     refuses("list everything", 2, r"everything.*operators")
     refuses("machine show nowhere", 2, r"nowhere.*p100-4x4")
     refuses("verify my_plan", 2, r"a plan is a file.*my_plan")
+    refuses("run lenet", 2, r"'lenet' is a model; a plan of it is made by: partita plan lenet")
     refuses(f"run {lenet_plan()} --data wat", 3, r"(?s)no data 'wat'.*synthetic")
     path = edited(lenet_plan(), r'source: "lenet"', 'source: "lennet"', "renamed.textproto")
     refuses(f"verify {path}", 3, r"lennet.*lenet")
