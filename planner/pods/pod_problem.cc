@@ -28,8 +28,9 @@ std::vector<Value> Repeated(const std::vector<Value>& first, int count) {
   return all;
 }
 
-// Devices of the first node, which come first.
-int DevicesOfNode(const DeviceTopology& topology) {
+}  // namespace
+
+int DevicesOfFirstNode(const DeviceTopology& topology) {
   int count = 1;
   while (count < topology.size() &&
          topology.device(DeviceId(count)).node == topology.device(DeviceId(0)).node) {
@@ -37,8 +38,6 @@ int DevicesOfNode(const DeviceTopology& topology) {
   }
   return count;
 }
-
-}  // namespace
 
 std::vector<int> PodSizes(const Evaluator& whole) {
   const int devices = whole.topology().size();
@@ -49,7 +48,7 @@ std::vector<int> PodSizes(const Evaluator& whole) {
   };
   const int most = std::min(kMostDevicesSearched, devices / 2);
   std::vector<int> sizes;
-  for (int size = std::min(most, DevicesOfNode(whole.topology())); size > 0; --size) {
+  for (int size = std::min(most, DevicesOfFirstNode(whole.topology())); size > 0; --size) {
     if (!fits(size)) continue;
     sizes.push_back(size);
     break;

@@ -22,6 +22,9 @@ inline constexpr int kMostDevicesSearched = 64;
 // Machines of fewer devices, down to these, are searched as a whole, from what pods are best at, too.
 inline constexpr int kLeastDevicesOfPods = 16;
 
+// Devices of the first node, which come first.
+int DevicesOfFirstNode(const DeviceTopology& topology);
+
 // Sizes of pods that a search looks at, one after another: the largest within a node, and up to
 // kMostDevicesSearched devices those of four times the last or more. Divisors of the machine's
 // devices, with an equal share of the batch for each pod, as long as an evaluation is no longer than

@@ -31,7 +31,11 @@ bool PodSearch::IsOver() const {
 }
 
 absl::Status PodSearch::Run() {
-  const std::vector<int> sizes = PodSizes(whole_);
+  std::vector<int> sizes = PodSizes(whole_);
+  if (scope_.of_several_nodes) {
+    const int most = DevicesOfFirstNode(whole_.topology());
+    std::erase_if(sizes, [&](int size) { return size <= most; });
+  }
   status_ = DeclinedError(absl::StrCat(
       "batch ", whole_.graph().batch(), " has no equal shares for pods of ",
       whole_.topology().size(), " devices. Try a batch that is a multiple of the devices"));
@@ -85,8 +89,8 @@ Bytes PodSearch::BucketBytesFor(const PodProblem& pods) const {
 }
 
 bool PodSearch::IsFarBehind(const SearchProblem& problem) {
-  if (to_beat_ == kNoCutoff) return false;
-  const Nanos most(to_beat_.value() / kWorthOf * kWorth);
+  if (scope_.to_beat == kNoCutoff) return false;
+  const Nanos most(scope_.to_beat.value() / kWorthOf * kWorth);
   for (const NamedStrategy& start : problem.starts) {
     if (IsOver()) break;
     const Evaluation evaluation =
@@ -122,12 +126,18 @@ SearchOptions PodSearch::OptionsOf(double part) const {
 void OfferPods(const GraphAt& graph_at, SearchProblem& problem) {
   const Evaluator& whole = problem.evaluator;
   if (whole.topology().size() < kLeastDevicesOfPods) return;
-  problem.by_pods = [&whole, graph_at](const SearchOptions& options, Nanos to_beat) {
-    PodSearch pods(whole, graph_at, SearchAuto, options, to_beat);
+  const auto search = [&whole, graph_at](const SearchOptions& options, PodSearch::Scope scope) {
+    PodSearch pods(whole, graph_at, SearchAuto, options, scope);
     SearchProblem::OfPods found;
     if (pods.Run().ok()) found.strategies = pods.TakeStrategies();
     found.evaluations = pods.evaluations();
     return found;
+  };
+  problem.by_pods = [search](const SearchOptions& options, Nanos to_beat) {
+    return search(options, {.to_beat = to_beat});
+  };
+  problem.by_large_pods = [search](const SearchOptions& options) {
+    return search(options, {.of_several_nodes = true});
   };
 }
 

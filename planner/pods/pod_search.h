@@ -22,15 +22,20 @@ std::string NameForPods(const std::string& name, Pods pods);
 // what was found. Half of what is left of evaluations and time goes to each size but the last.
 class PodSearch {
  public:
-  // All outlive the search. The options' limits are for all sizes together. `to_beat`: pods whose
-  // best start takes much longer are not searched; kNoCutoff: all are.
+  // Which pods of PodSizes are searched.
+  struct Scope {
+    bool of_several_nodes = false;  // not those of a node or less
+    // Not those whose best start takes much longer; kNoCutoff: all are.
+    Nanos to_beat = kNoCutoff;
+  };
+  // All outlive the search. The options' limits are for all sizes together.
   PodSearch(const Evaluator& whole, const GraphAt& graph_at, SearchFunction search,
-            const SearchOptions& options, Nanos to_beat = kNoCutoff)
+            const SearchOptions& options, Scope scope)
       : whole_(whole),
         graph_at_(graph_at),
         search_(search),
         options_(options),
-        to_beat_(to_beat),
+        scope_(scope),
         clock_(options.time_limit_seconds) {}
 
   // Errors of searches where nothing was found; Declined where there are no pods.
@@ -59,7 +64,7 @@ class PodSearch {
   const GraphAt& graph_at_;
   const SearchFunction search_;
   const SearchOptions& options_;
-  const Nanos to_beat_;
+  const Scope scope_;
   const PlanClock clock_;
   absl::Status status_;               // why no pods have gone so far
   std::unique_ptr<PodProblem> pods_;  // null at first

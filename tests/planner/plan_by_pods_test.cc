@@ -18,6 +18,7 @@
 #include "planner/pods/pod_collectives.h"
 #include "planner/pods/pod_experts.h"
 #include "planner/pods/pod_problem.h"
+#include "planner/pods/pod_search.h"
 #include "planner/search/search_algorithm.h"
 #include "planner/space/search_space.h"
 #include "tests/planner/fixture.h"
@@ -46,6 +47,20 @@ TEST(PodSizesTest, BeginInANodeAndGrowWhereTheBatchHasEqualShares) {
   // Two shares of 3 samples.
   EXPECT_THAT(PodSizes(Workplace("lenet", 6, "minsky-32x4", 128).evaluator), ElementsAre(64));
   EXPECT_THAT(PodSizes(Workplace("lenet", 7, "minsky-32x4", 128).evaluator), ElementsAre());
+}
+
+// They have room for stages on nodes of their own.
+TEST(PodSearchTest, LargePodsHaveSeveralNodes) {
+  const Workplace at("lenet", 64, "minsky-32x4", 32), few("lenet", 64, "minsky-32x4", 16);
+  SearchProblem problem = at.Problem(), of_few = few.Problem();
+  OfferPods(RequestFor("lenet").graph_at, problem);
+  OfferPods(RequestFor("lenet").graph_at, of_few);
+  const SearchProblem::OfPods found = problem.by_large_pods({.evaluations = 40, .threads = 1});
+  ASSERT_EQ(found.strategies.size(), 1u);
+  EXPECT_THAT(found.strategies[0].name, HasSubstr("for pods of 16"));
+  EXPECT_GT(found.evaluations, 0);
+  EXPECT_TRUE(at.evaluator.Evaluate(found.strategies[0].strategy).feasible());
+  EXPECT_TRUE(of_few.by_large_pods({.evaluations = 40, .threads = 1}).strategies.empty());
 }
 
 TEST(PlanByPodsTest, AStepOfFewTasksIsMadeWholeAndTakesWhatWasPredicted) {
