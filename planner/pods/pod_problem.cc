@@ -39,22 +39,24 @@ int DevicesOfFirstNode(const DeviceTopology& topology) {
   return count;
 }
 
-std::vector<int> PodSizes(const Evaluator& whole) {
+bool IsPodSize(const Evaluator& whole, int size) {
   const int devices = whole.topology().size();
   const auto anchors = static_cast<int64_t>(whole.graph().anchors().size());
-  const auto fits = [&](int size) {
-    return devices % size == 0 && whole.graph().batch() % (devices / size) == 0 &&
-           (size == 1 || anchors * size <= kMostPartsOfPod);
-  };
-  const int most = std::min(kMostDevicesSearched, devices / 2);
+  return devices % size == 0 && whole.graph().batch() % (devices / size) == 0 &&
+         (size == 1 || anchors * size <= kMostPartsOfPod);
+}
+
+std::vector<int> PodSizes(const Evaluator& whole) {
+  const int most = std::min(kMostDevicesSearched, whole.topology().size() / 2);
   std::vector<int> sizes;
   for (int size = std::min(most, DevicesOfFirstNode(whole.topology())); size > 0; --size) {
-    if (!fits(size)) continue;
+    if (!IsPodSize(whole, size)) continue;
     sizes.push_back(size);
     break;
   }
   for (int size = 1; size <= most; ++size) {
-    if (fits(size) && (sizes.empty() || size >= kSizeStep * sizes.back())) sizes.push_back(size);
+    if (IsPodSize(whole, size) && (sizes.empty() || size >= kSizeStep * sizes.back()))
+      sizes.push_back(size);
   }
   return sizes;
 }

@@ -25,10 +25,13 @@ inline constexpr int kLeastDevicesOfPods = 16;
 // Devices of the first node, which come first.
 int DevicesOfFirstNode(const DeviceTopology& topology);
 
+// Whether pods of so many devices have equal shares of devices and batch, and an evaluation is no
+// longer than a search can afford.
+bool IsPodSize(const Evaluator& whole, int size);
+
 // Sizes of pods that a search looks at, one after another: the largest within a node, and up to
 // kMostDevicesSearched devices those of four times the last or more. Divisors of the machine's
-// devices, with an equal share of the batch for each pod, as long as an evaluation is no longer than
-// a search can afford.
+// devices that are IsPodSize.
 std::vector<int> PodSizes(const Evaluator& whole);
 
 // The first pod of a machine, as an evaluator sees it.

@@ -15,6 +15,8 @@ namespace {
 
 // Pods whose best start takes so many times what is to be beaten, over kWorthOf, get no search.
 constexpr int64_t kWorth = 9, kWorthOf = 8;
+// Devices of a half from which on halves are searched: on fewer what all of them do is found as fast.
+constexpr int kLeastOfHalf = 32;
 // Part of what is left of the budget that goes to pods that larger ones follow: those take several
 // times as long to evaluate, and go on from what was found.
 constexpr double kPartOfSmaller = 2.0 / 3;
@@ -30,12 +32,16 @@ bool PodSearch::IsOver() const {
   return IsSet(options_.stop) || clock_.IsPast(1) || evaluations_ >= options_.evaluations;
 }
 
+std::vector<int> PodSearch::Sizes() const {
+  if (!scope_.halves) return PodSizes(whole_);
+  const int half = whole_.topology().size() / 2;
+  const bool goes = half >= kLeastOfHalf && half > DevicesOfFirstNode(whole_.topology()) &&
+                    IsPodSize(whole_, half);
+  return goes ? std::vector<int>{half} : std::vector<int>();
+}
+
 absl::Status PodSearch::Run() {
-  std::vector<int> sizes = PodSizes(whole_);
-  if (scope_.of_several_nodes) {
-    const int most = DevicesOfFirstNode(whole_.topology());
-    std::erase_if(sizes, [&](int size) { return size <= most; });
-  }
+  const std::vector<int> sizes = Sizes();
   status_ = DeclinedError(absl::StrCat(
       "batch ", whole_.graph().batch(), " has no equal shares for pods of ",
       whole_.topology().size(), " devices. Try a batch that is a multiple of the devices"));
@@ -136,8 +142,8 @@ void OfferPods(const GraphAt& graph_at, SearchProblem& problem) {
   problem.by_pods = [search](const SearchOptions& options, Nanos to_beat) {
     return search(options, {.to_beat = to_beat});
   };
-  problem.by_large_pods = [search](const SearchOptions& options) {
-    return search(options, {.of_several_nodes = true});
+  problem.by_halves = [search](const SearchOptions& options) {
+    return search(options, {.halves = true});
   };
 }
 

@@ -22,9 +22,10 @@ std::string NameForPods(const std::string& name, Pods pods);
 // what was found. Half of what is left of evaluations and time goes to each size but the last.
 class PodSearch {
  public:
-  // Which pods of PodSizes are searched.
+  // Which pods are searched.
   struct Scope {
-    bool of_several_nodes = false;  // not those of a node or less
+    bool halves =
+        false;  // those of half of all devices, where these are several nodes; otherwise PodSizes
     // Not those whose best start takes much longer; kNoCutoff: all are.
     Nanos to_beat = kNoCutoff;
   };
@@ -50,6 +51,7 @@ class PodSearch {
   int64_t evaluations() const { return evaluations_; }  // of all sizes
 
  private:
+  std::vector<int> Sizes() const;
   bool IsOver() const;
   // The size of buckets that pods are compared with, as BucketBytesForSearches.
   Bytes BucketBytesFor(const PodProblem& pods) const;

@@ -1,7 +1,6 @@
 // Several searches in turn. The starts; the best with its stages cut in two; where stages do not
 // work at the same time, the best strategies of pods, and the best that dynamic programming makes of
-// them, on all devices and on fewer; where they do, and are split by sample, the best of pods of
-// several nodes; where the budget does for every combination, all of them. Then
+// them, on all devices and on fewer; where they do, the best of pods of half of the devices; where the budget does for every combination, all of them. Then
 // the best changed by groups of operators as long as that makes it faster; annealing from the best
 // of all, again and again where problems are small; and where the budget does for it, single
 // decisions until none improves the best. Ends early where the best takes no more than the lower
@@ -156,24 +155,7 @@ void AddStages(const SearchProblem& problem, SearchState& state, Nanos known,
   std::stable_sort(points.begin(), points.end());
 }
 
-// Whether most operators of several parts are split by sample alone. Pods, which share the batch, then
-// have room for the same stages.
-bool IsMostlyBySample(const Graph& graph, const Strategy& strategy) {
-  int64_t several = 0, by_sample = 0;
-  for (OpId anchor : graph.anchors()) {
-    const ParallelConfig& config = strategy.configs[anchor.index()];
-    const int64_t parts = PartCount(config);
-    if (parts == 1) continue;
-    ++several;
-    for (size_t l = 0; l < config.degrees.size(); ++l) {
-      const LoopRole role = RoleOf(graph, graph.op(anchor), static_cast<int>(l));
-      by_sample += config.degrees[l] == parts && role == LoopRole::kSample;
-    }
-  }
-  return 2 * by_sample > several;
-}
-
-// Adds the best strategies of pods, of several nodes where the best has stages that work at the same
+// Adds the best strategies of pods; of the two halves where the best has stages that work at the same
 // time. Returns whether one of them is the best of all.
 bool AddPods(const SearchProblem& problem, SearchState& state, bool is_overlapped,
              std::vector<WalkPoint>& points) {
@@ -181,7 +163,7 @@ bool AddPods(const SearchProblem& problem, SearchState& state, bool is_overlappe
   const Nanos before = state.to_beat();
   const SearchOptions options = state.PartOfOptions(kPartOfPods);
   SearchProblem::OfPods found = is_overlapped
-                                    ? problem.by_large_pods(options)
+                                    ? problem.by_halves(options)
                                     : problem.by_pods(options, TimeWithoutBuckets(problem, state));
   state.CountEvaluations(found.evaluations);
   for (NamedStrategy& start : found.strategies) {
@@ -207,8 +189,7 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   // Sums of costs do not tell what stages save that work at the same time.
   const bool is_overlapped =
       is_of_stages && state.has_best() && HasStagesApart(problem.space, state.best());
-  const bool has_pods = !is_overlapped || IsMostlyBySample(state.graph(), state.best());
-  const bool is_of_pods = has_pods && AddPods(problem, state, is_overlapped, points);
+  const bool is_of_pods = AddPods(problem, state, is_overlapped, points);
   if (state.Done()) return state.Finish();
   // Was part of the search for pods, for less.
   if (!is_overlapped && !is_of_pods) AddDynamicProgramming(problem, state, points);

@@ -50,17 +50,17 @@ TEST(PodSizesTest, BeginInANodeAndGrowWhereTheBatchHasEqualShares) {
 }
 
 // They have room for stages on nodes of their own.
-TEST(PodSearchTest, LargePodsHaveSeveralNodes) {
-  const Workplace at("lenet", 64, "minsky-32x4", 32), few("lenet", 64, "minsky-32x4", 16);
+TEST(PodSearchTest, HalvesHaveSeveralNodes) {
+  const Workplace at("lenet", 64, "minsky-32x4", 64), few("lenet", 64, "minsky-32x4", 32);
   SearchProblem problem = at.Problem(), of_few = few.Problem();
   OfferPods(RequestFor("lenet").graph_at, problem);
   OfferPods(RequestFor("lenet").graph_at, of_few);
-  const SearchProblem::OfPods found = problem.by_large_pods({.evaluations = 40, .threads = 1});
+  const SearchProblem::OfPods found = problem.by_halves({.evaluations = 40, .threads = 1});
   ASSERT_EQ(found.strategies.size(), 1u);
-  EXPECT_THAT(found.strategies[0].name, HasSubstr("for pods of 16"));
+  EXPECT_THAT(found.strategies[0].name, HasSubstr("for pods of 32"));
   EXPECT_GT(found.evaluations, 0);
   EXPECT_TRUE(at.evaluator.Evaluate(found.strategies[0].strategy).feasible());
-  EXPECT_TRUE(of_few.by_large_pods({.evaluations = 40, .threads = 1}).strategies.empty());
+  EXPECT_TRUE(of_few.by_halves({.evaluations = 40, .threads = 1}).strategies.empty());
 }
 
 TEST(PlanByPodsTest, AStepOfFewTasksIsMadeWholeAndTakesWhatWasPredicted) {
