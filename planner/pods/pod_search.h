@@ -24,8 +24,8 @@ class PodSearch {
  public:
   // Which pods are searched.
   struct Scope {
-    bool halves =
-        false;  // those of half of all devices, where these are several nodes; otherwise PodSizes
+    // Those of half of all devices, where these are many; otherwise those of PodSizes.
+    bool halves = false;
     // Not those whose best start takes much longer; kNoCutoff: all are.
     Nanos to_beat = kNoCutoff;
   };
