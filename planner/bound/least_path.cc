@@ -134,12 +134,12 @@ int64_t LeastPath::ReadyAt(TensorId tensor, const Shape& need) {
 // arrive, all after the first part elsewhere has ended. Solved for t.
 int64_t LeastPath::WithArrivals(const Maker& maker, int64_t bytes, int64_t bytes_of_part) const {
   constexpr double kRounding = 2;  // ns, that is left to the rounding of times to whole ones
+  if (maker.time <= 0) return 0;
   const auto start = static_cast<double>(maker.start), time = static_cast<double>(maker.time);
   const double of_own = delivery_.nanos_per_byte * static_cast<double>(bytes_of_part) /
                         static_cast<double>(maker.made.terms);  // of a part
   const double all =
       start + time + delivery_.latency + delivery_.nanos_per_byte * static_cast<double>(bytes);
-  if (time <= 0) return 0;
   return static_cast<int64_t>((all + of_own * start / time) / (1 + of_own / time) - kRounding);
 }
 
@@ -154,8 +154,9 @@ int64_t LeastPath::ReadyFrom(const Maker& maker, const Shape& need, int64_t size
   }
   const int64_t first = maker.start + maker.time, alone = maker.start + parts * maker.time;
   if (parts == 1 || others_ == 0) return alone;
-  if (alone >= enough && WithArrivals(maker, wanted * size, of_part * size) >= enough)
+  if (alone >= enough && WithArrivals(maker, wanted * size, of_part * size) >= enough) {
     return enough;
+  }
   // With so many of the parts computed on the device.
   const auto own = [&](int64_t here) { return maker.start + here * maker.time; };
   const auto arrived = [&](int64_t here) {

@@ -40,8 +40,8 @@ class LeastPath {
                  const std::vector<int64_t>& starts);
   int64_t StartOf(const Operator& op, const OperatorSplit& split);
   int64_t ReadyAt(TensorId tensor, const Shape& need);
-  // When the maker's parts have it complete on a device, of elements of so many bytes; `enough` where
-  // that is not earlier.
+  // When the maker's parts have it complete on a device, of elements of so many bytes; `enough`
+  // where that is not earlier.
   int64_t ReadyFrom(const Maker& maker, const Shape& need, int64_t size,
                     int64_t enough = kNoTime) const;
   // A time that this is no earlier than, where some of its bytes arrive.

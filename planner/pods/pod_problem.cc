@@ -55,8 +55,8 @@ std::vector<int> PodSizes(const Evaluator& whole) {
     break;
   }
   for (int size = 1; size <= most; ++size) {
-    if (IsPodSize(whole, size) && (sizes.empty() || size >= kSizeStep * sizes.back()))
-      sizes.push_back(size);
+    const bool is_next = sizes.empty() || size >= kSizeStep * sizes.back();
+    if (is_next && IsPodSize(whole, size)) sizes.push_back(size);
   }
   return sizes;
 }

@@ -15,7 +15,7 @@ namespace {
 
 // Pods whose best start takes so many times what is to be beaten, over kWorthOf, get no search.
 constexpr int64_t kWorth = 9, kWorthOf = 8;
-// Devices of a half from which on halves are searched: on fewer what all of them do is found as fast.
+// Devices of a half from which on halves are searched: on fewer what all do is found as fast.
 constexpr int kLeastOfHalf = 32;
 // Part of what is left of the budget that goes to pods that larger ones follow: those take several
 // times as long to evaluate, and go on from what was found.

@@ -1,10 +1,10 @@
-// Several searches in turn. The starts; the best with its stages cut in two; where stages do not
-// work at the same time, the best strategies of pods, and the best that dynamic programming makes of
-// them, on all devices and on fewer; where they do, the best of pods of half of the devices; where the budget does for every combination, all of them. Then
-// the best changed by groups of operators as long as that makes it faster; annealing from the best
-// of all, again and again where problems are small; and where the budget does for it, single
-// decisions until none improves the best. Ends early where the best takes no more than the lower
-// bound.
+// Several searches in turn. The starts; the best with its stages cut in two; where stages work at
+// the same time, the best of the two halves of the devices as pods; where they do not, the best
+// strategies of pods, and the best that dynamic programming makes of them, on all devices and on
+// fewer; where the budget does for every combination, all of them. Then the best changed by groups
+// of operators as long as that makes it faster; annealing from the best of all, again and again
+// where problems are small; and where the budget does for it, single decisions until none improves
+// the best. Ends early where the best takes no more than the lower bound.
 #include <algorithm>
 #include <utility>
 
@@ -155,8 +155,8 @@ void AddStages(const SearchProblem& problem, SearchState& state, Nanos known,
   std::stable_sort(points.begin(), points.end());
 }
 
-// Adds the best strategies of pods; of the two halves where the best has stages that work at the same
-// time. Returns whether one of them is the best of all.
+// Adds the best strategies of pods; of the two halves where the best has stages that work at the
+// same time. Returns whether one of them is the best of all.
 bool AddPods(const SearchProblem& problem, SearchState& state, bool is_overlapped,
              std::vector<WalkPoint>& points) {
   if (!problem.by_pods || !problem.space.whole() || state.Done()) return false;

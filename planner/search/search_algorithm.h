@@ -112,8 +112,8 @@ struct SearchProblem {
     int64_t evaluations = 0;
   };
   std::function<OfPods(const SearchOptions& options, Nanos to_beat)> by_pods = nullptr;
-  // The same for the two halves of the devices, which have room for stages that work at the same time.
-  // Together with by_pods.
+  // The same for the two halves of the devices, which have room for stages that work at the same
+  // time. Together with by_pods.
   std::function<OfPods(const SearchOptions& options)> by_halves = nullptr;
   // The size up to which all-reduces may go in buckets in what is compared
   // (Evaluator::EvaluateBriefly); 0: they go alone.

@@ -1,10 +1,7 @@
 // The program: parses the command line, runs one verb, prints its answer, and turns errors into
 // messages and documented exit codes.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
-#include <iostream>
 #include <optional>
 #include <sstream>
 
@@ -65,8 +62,7 @@ void PrintJson(const char* event, const Json& json) {
 // `unsupported`: the operators of a model that cannot be imported.
 void PrintError(int code, const std::string& message,
                 const std::vector<std::string>& unsupported = {}) {
-  EndProgress();
-  std::cerr << TextFor(absl::StrCat("partita: ", message, "\n"), STDERR_FILENO);
+  PrintToLog(absl::StrCat("partita: ", message));
   if (!Style().json) return;
   Json error = {{"schema_version", kSchemaVersion},
                 {"error", {{"exit_code", code}, {"message", message}}}};

@@ -73,16 +73,16 @@ void EndProgress() {
   if (IsTerminal() && !g_style.quiet) std::cerr << "\r\033[K" << std::flush;
 }
 
-void Say(const std::string& line) {
-  if (g_style.quiet) return;
+void PrintToLog(const std::string& line) {
   EndProgress();
   std::cerr << TextFor(absl::StrCat(line, "\n"), STDERR_FILENO);
 }
 
-void Warn(const std::string& warning) {
-  EndProgress();
-  std::cerr << TextFor(absl::StrCat("warning: ", warning, "\n"), STDERR_FILENO);
+void Say(const std::string& line) {
+  if (!g_style.quiet) PrintToLog(line);
 }
+
+void Warn(const std::string& warning) { PrintToLog(absl::StrCat("warning: ", warning)); }
 
 void AppendNote(const std::string& note, Answer& answer) {
   if (!g_style.quiet) absl::StrAppend(&answer.text, "note: ", note, "\n");

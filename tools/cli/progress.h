@@ -30,9 +30,12 @@ void ShowProgress(const std::string& line, const WorkDone& work = {});
 // Clears the line.
 void EndProgress();
 
-// A line on stderr that stays, without its newline: news of a run, notes. Nothing with --quiet.
+// A line on stderr that stays, without its newline, in place of progress; on a terminal in lines that
+// fit it.
+void PrintToLog(const std::string& line);
+// The same of news of a run and notes: nothing with --quiet.
 void Say(const std::string& line);
-// The same of what should not be overlooked, also with --quiet.
+// "warning: ...", of what should not be overlooked: also with --quiet.
 void Warn(const std::string& warning);
 
 // A line "note: ..." of the answer for people; none with --quiet.

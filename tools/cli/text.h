@@ -20,8 +20,8 @@ size_t OutputWidth(int file = 1);
 // many; ends in a newline. A number stays with its unit; a word that is longer has a line of its own.
 std::string WrappedText(absl::string_view text, size_t width, size_t indent);
 
-// Every line of the text as WrappedText, but for those to be copied: commands and paths, after "next:",
-// "or:", "Try:", "written:" or "kept:".
+// Every line of the text as WrappedText, but for those to be copied: commands and paths, after
+// "next:", "or:", "Try:", "written:" or "kept:".
 std::string WrappedLines(absl::string_view text, size_t width);
 // Text for people on a file, stdout: on a terminal in lines that fit it, otherwise as it is.
 std::string TextFor(absl::string_view text, int file = 1);

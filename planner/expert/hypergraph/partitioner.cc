@@ -21,8 +21,8 @@ namespace {
 constexpr int kMovePasses = 6;
 // Rounds of pairs; up to the second number as long as a part is too heavy.
 constexpr int kPairRounds = 3, kMostPairRounds = 12;
-// Parts up to which all pairs are looked at, and vertices up to which they are in every run: for more
-// that takes most of the time, and only the best run goes on.
+// Parts up to which all pairs are looked at, and vertices up to which they are in every run: for
+// more that takes most of the time, and only the best run goes on.
 constexpr int32_t kMostPairedParts = 16, kFewForPairs = 2048;
 
 struct SubProblem {
