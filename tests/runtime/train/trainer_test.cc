@@ -27,7 +27,9 @@
 namespace partita {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(TrainerTest, LearnsDigitsFromIdxFiles) {
   const std::string folder = ::testing::TempDir() + "/trainer_digits";
@@ -511,6 +513,12 @@ TEST(StepReportTest, SaysWhatThereIs) {
   metrics.Add(report);
   EXPECT_EQ(metrics.ToString(),
             "loss 2.5000, 128000 samples/s (median 128000 samples/s), 0.0 % waiting for data");
+  report.read_ns = 900'000;  // less than a millisecond is not worth a word
+  metrics.Add(report);
+  EXPECT_THAT(metrics.ToString(), Not(HasSubstr("reading")));
+  report.read_ns = 1'100'000;
+  metrics.Add(report);
+  EXPECT_THAT(metrics.ToString(), EndsWith(", 0.002 s of reading hidden behind compute"));
 }
 
 }  // namespace

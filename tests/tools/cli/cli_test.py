@@ -195,14 +195,12 @@ def test_compare_rows_that_decline_have_all_keys():
 
 
 def test_run_says_how_much_reading_was_hidden():
-    def run_with(workers, steps):
-        return f"run {lenet_plan()} --data synthetic_digits --steps {steps} --data_workers {workers}"
-    hidden = answer(run_with(2, 3), "reading_ms reading_hidden_ms waiting_share")
+    def run_with(workers):
+        return f"run {lenet_plan()} --data synthetic_digits --steps 3 --data_workers {workers}"
+    hidden = answer(run_with(2), "reading_ms reading_hidden_ms waiting_share")
     check(0 <= hidden["reading_hidden_ms"] <= hidden["reading_ms"], f"{hidden}")
-    none = answer(run_with(0, 3), "reading_hidden_ms")["reading_hidden_ms"]
+    none = answer(run_with(0), "reading_hidden_ms")["reading_hidden_ms"]
     check(none < 0.1 * hidden["reading_ms"] + 1, "not 0")
-    found = partita(run_with(2, 300)).out  # of less than a millisecond nothing is said
-    check("hidden behind compute" in found, f"it does not say so: {found}")
 
 
 def test_run_writes_the_measured_timeline_beside_the_plan():
