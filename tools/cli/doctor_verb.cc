@@ -6,6 +6,7 @@
 #include "runtime/backend/backends.h"
 #include "runtime/comm/communicators.h"
 #include "tools/cli/flags.h"
+#include "tools/cli/progress.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
 #include "tools/version.h"

@@ -1,3 +1,5 @@
+#include <CLI/CLI.hpp>
+
 #include "absl/strings/str_cat.h"
 #include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"

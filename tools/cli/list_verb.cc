@@ -13,6 +13,7 @@
 #include "tools/cli/flags.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
+#include "tools/cli/verb_options.h"
 
 namespace partita {
 namespace {
