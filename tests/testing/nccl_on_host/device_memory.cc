@@ -52,8 +52,14 @@ const Elements& OwnElements() {
   return elements;
 }
 
-void AwaitStream(cudaStream_t stream) {
+Failure AwaitStream(cudaStream_t stream) {
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  Require(cudaStreamIsCapturing(stream, &capture), "asking whether a stream is captured");
+  if (capture != cudaStreamCaptureStatusNone) {
+    return {ncclInvalidUsage, "calls of this library cannot be captured: they happen at once"};
+  }
   Require(cudaStreamSynchronize(stream), "waiting for a stream");
+  return {};
 }
 
 }  // namespace partita::nccl_on_host

@@ -5,6 +5,6 @@ namespace partita::nccl_on_host {
 const Elements& OwnElements() { return HostElements(); }
 
 // Streams of the host call when the work before has run.
-void AwaitStream(cudaStream_t) {}
+Failure AwaitStream(cudaStream_t) { return {}; }
 
 }  // namespace partita::nccl_on_host

@@ -3,6 +3,7 @@
 #include <nccl.h>
 
 #include "tests/testing/nccl_on_host/elements.h"
+#include "tests/testing/nccl_on_host/operation.h"
 
 namespace partita::nccl_on_host {
 
@@ -12,7 +13,8 @@ namespace partita::nccl_on_host {
 // Operations on elements there. They have happened when a function returns.
 const Elements& OwnElements();
 
-// Returns when what was put on the stream before has run.
-void AwaitStream(cudaStream_t stream);
+// Returns when what was put on the stream before has run. Fails for a stream that is captured: calls
+// here happen at once, and nothing of them is left for a graph.
+Failure AwaitStream(cudaStream_t stream);
 
 }  // namespace partita::nccl_on_host

@@ -113,9 +113,9 @@ Failure PutDown(ncclComm_t handle, const Operation& operation) {
 
 // One call, in the thread's group or as a group of its own.
 ncclResult_t Call(ncclComm_t handle, const Operation& operation, cudaStream_t stream) {
-  AwaitStream(stream);
   ++group.depth;
-  const Failure failure = PutDown(handle, operation);
+  Failure failure = AwaitStream(stream);
+  if (!failure) failure = PutDown(handle, operation);
   if (failure && !group.failure) group.failure = failure;
   if (group.depth > 1) {
     --group.depth;

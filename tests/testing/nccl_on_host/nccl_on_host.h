@@ -18,8 +18,8 @@
 // that do not block are in progress until all ranks have made them.
 //
 // libnccl_on_device.so is the same with the ranks on one GPU, whose memory the calls name: a call
-// waits on the host for its stream, and for the GPU's copies. libnccl_2_17_on_host.so is
-// libnccl_on_host.so without ncclCommSplit.
+// waits on the host for its stream, and for the GPU's copies; where its stream is captured it fails,
+// and no other rank with it. libnccl_2_17_on_host.so is libnccl_on_host.so without ncclCommSplit.
 
 #include <cstdint>
 
