@@ -13,6 +13,7 @@
 #include "graph/support/fingerprint.h"
 #include "graph/support/status_macros.h"
 #include "runtime/comm/inproc/group_barrier.h"
+#include "runtime/profiler/recorded_work.h"
 
 namespace partita {
 namespace {
@@ -64,6 +65,7 @@ void Rectify(const TensorType& type, void* data) {
 }
 
 struct OpenDevice {
+  std::shared_ptr<const Backend> backend;
   std::unique_ptr<BackendDevice> device;
   std::unique_ptr<Stream> stream;
 };
@@ -245,8 +247,15 @@ struct MakeBench {
 struct DeviceBatch {
   std::vector<std::unique_ptr<Bench>> benches;
   std::vector<WorkTiming> timings, warm;
+  WorkTiming nothing;  // of no work: what taking times adds to them
   std::unique_ptr<DeviceMemory> displacing;
   Producer displace;
+  std::unique_ptr<StreamRecording> recording;  // of a sweep; null: there is none
+
+  int64_t NanosOf(const WorkTiming& timing) const {
+    const int64_t added = nothing.end_ns - nothing.start_ns;
+    return std::max<int64_t>(1, timing.end_ns - timing.start_ns - added);
+  }
 };
 
 class BackendProfiler : public KernelProfiler {
@@ -254,7 +263,7 @@ class BackendProfiler : public KernelProfiler {
   absl::Status OpenAll(std::span<const PlacedDevice> devices) {
     together_ = std::make_unique<GroupBarrier>(static_cast<int>(devices.size()));
     for (const PlacedDevice& device : devices) {
-      OpenDevice open;
+      OpenDevice open{.backend = device.backend};
       ASSIGN_OR_RETURN(open.device, device.Open());
       open.device->OnError([this](const absl::Status&) { together_->Break(); });
       ASSIGN_OR_RETURN(open.stream, open.device->NewStream("profiler", StreamUse::kCompute));
@@ -313,16 +322,15 @@ class BackendProfiler : public KernelProfiler {
       if (sweep >= options.least_samples && SecondsSince(begin) >= enough) break;
       RETURN_IF_ERROR(RunSweep(works));
       if (sweep < 0) {
+        RETURN_IF_ERROR(Record(works));
         if (!IsWarm(begin)) --sweep;
         continue;
       }
       for (size_t k = 0; k < results.size(); ++k) {
         for (const DeviceBatch& work : works) {
-          const WorkTiming& timing = work.timings[k];
-          (results[k].*samples).push_back(std::max<int64_t>(1, timing.end_ns - timing.start_ns));
+          (results[k].*samples).push_back(work.NanosOf(work.timings[k]));
           if (work.warm.empty() || samples != &Measurement::samples_ns) continue;
-          const WorkTiming& warm = work.warm[k];
-          results[k].warm_ns.push_back(std::max<int64_t>(1, warm.end_ns - warm.start_ns));
+          results[k].warm_ns.push_back(work.NanosOf(work.warm[k]));
         }
       }
     }
@@ -332,14 +340,15 @@ class BackendProfiler : public KernelProfiler {
   // Until all of it has ended. What is thrown meanwhile ends the work that was given: it would wait
   // for ever for what was not.
   absl::Status RunSweep(std::span<DeviceBatch> works) {
-    const absl::Status enqueued = Catching([&] {
+    absl::Status enqueued;
+    enqueued.Update(Catching([&] {
       for (size_t d = 0; d < works.size(); ++d) {
         // Host calls of GPUs must not wait for each other; with memory of its own, none slows
         // another down much either.
         const bool together = works.size() > 1 && devices_[d].device->HostAddressable();
-        EnqueueSweep(works[d], devices_[d], together);
+        enqueued.Update(EnqueueSweep(works[d], devices_[d], together));
       }
-    });
+    }));
     if (!enqueued.ok()) {
       together_->Break();
       for (OpenDevice& open : devices_) open.device->Abort(enqueued);
@@ -356,15 +365,38 @@ class BackendProfiler : public KernelProfiler {
     return is_warm_;
   }
 
-  void EnqueueSweep(DeviceBatch& work, const OpenDevice& open, bool together) {
-    Stream& stream = *open.stream;
+  // So that works have the times that they have in a replayed step. After a sweep: what kernels load
+  // at their first launch is there.
+  absl::Status Record(std::span<DeviceBatch> works) {
+    for (size_t d = 0; d < works.size(); ++d) {
+      if (works[d].recording != nullptr) continue;
+      ASSIGN_OR_RETURN(works[d].recording,
+                       RecordWork(*devices_[d].backend, *devices_[d].stream,
+                                  [&] { EnqueueWorks(works[d], devices_[d], false); }));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status EnqueueSweep(DeviceBatch& work, const OpenDevice& open, bool together) {
+    if (work.recording != nullptr) return work.recording->Run({});
     // A GPU that is faster than the host enqueues would show how fast that is. It starts when it
     // has its work, or all that fits into its queues.
     const auto enqueued = std::make_shared<std::atomic<bool>>(false);
     if (!open.device->HostAddressable()) {
-      stream.HostCall([enqueued] { return AwaitFor(kLongestHold, *enqueued); }, nullptr);
+      open.stream->HostCall([enqueued] { return AwaitFor(kLongestHold, *enqueued); }, nullptr);
     }
+    EnqueueWorks(work, open, together);
+    *enqueued = true;
+    return absl::OkStatus();
+  }
+
+  void EnqueueWorks(DeviceBatch& work, const OpenDevice& open, bool together) {
+    Stream& stream = *open.stream;
     if (work.displacing != nullptr) work.displace.Enqueue(stream);
+    if (!open.device->HostAddressable()) {
+      stream.Stamp(&work.nothing.start_ns);
+      stream.Stamp(&work.nothing.end_ns);
+    }
     for (size_t k = 0; k < work.benches.size(); ++k) {
       work.benches[k]->WriteFresh(stream);
       if (together) {
@@ -378,7 +410,6 @@ class BackendProfiler : public KernelProfiler {
       work.benches[k]->Enqueue(stream, &work.timings[k]);
       if (!work.warm.empty()) work.benches[k]->Enqueue(stream, &work.warm[k]);
     }
-    *enqueued = true;
   }
 
   std::unique_ptr<GroupBarrier> together_;

@@ -34,7 +34,8 @@ using ProfiledWork = std::variant<KernelWork, MoveSignature>;
 //    as well;
 //  - the works of a batch run in turn, each on operands of its own, so that what one of them finds
 //    in caches and branch predictors is what the others and `footprint` bytes left there;
-//  - fresh inputs are written by the device right before.
+//  - fresh inputs are written by the device right before;
+//  - on GPUs they are recorded and replayed, as a step is, and what taking a time adds is left out.
 // Not thread safe.
 class KernelProfiler {
  public:

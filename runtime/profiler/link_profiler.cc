@@ -12,6 +12,7 @@
 #include "graph/support/median.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/thread.h"
+#include "runtime/profiler/recorded_work.h"
 
 namespace partita {
 namespace {
@@ -29,6 +30,7 @@ absl::Status Compute(int64_t rounds) {
 }
 
 struct EndDevice {
+  std::shared_ptr<const Backend> backend;
   std::unique_ptr<BackendDevice> device;
   std::unique_ptr<Stream> compute, communication;
   std::unique_ptr<Event> ready, done;
@@ -111,7 +113,7 @@ class StreamLinkProfiler : public LinkProfiler {
 
   absl::Status OpenAll(std::span<const PlacedDevice> devices) {
     for (const PlacedDevice& device : devices) {
-      EndDevice open;
+      EndDevice open{.backend = device.backend};
       ASSIGN_OR_RETURN(open.device, device.Open());
       open.device->OnError([this](const absl::Status& status) { AbortAll(status); });
       ASSIGN_OR_RETURN(open.compute, open.device->NewStream("links", StreamUse::kCompute));
@@ -176,16 +178,28 @@ class StreamLinkProfiler : public LinkProfiler {
       least.push_back(Stream::FlatMove(MoveSignature::Kind::kFill, DType::kInt32, nullptr,
                                        memory.back()->data(), 1));
     }
+    const auto enqueue = [&](size_t d) {
+      for (int t = 0; t < tasks; ++t) EnqueueLeast(devices_[d], least[d]);
+    };
+    std::vector<std::unique_ptr<StreamRecording>> recordings;  // by device; null: none is made
+    for (size_t d = 0; d < devices_.size(); ++d) {
+      ASSIGN_OR_RETURN(recordings.emplace_back(),
+                       RecordWork(*devices_[d].backend, *devices_[d].compute, [&] { enqueue(d); }));
+    }
     Measurement result;
     for (int k = -1; k < options.samples; ++k) {
       const int64_t begin = SteadyNow();
-      const absl::Status enqueued = Catching([&] {
+      absl::Status status;
+      status.Update(Catching([&] {
         for (size_t d = 0; d < devices_.size(); ++d) {
-          for (int t = 0; t < tasks; ++t) EnqueueLeast(devices_[d], least[d]);
+          if (recordings[d] == nullptr) {
+            enqueue(d);
+          } else {
+            status.Update(recordings[d]->Run({}));
+          }
         }
-      });
-      absl::Status status = Synchronize();
-      status.Update(enqueued);
+      }));
+      status.Update(Synchronize());
       RETURN_IF_ERROR(status);
       if (k >= 0) result.samples_ns.push_back(std::max<int64_t>(1, SteadyNow() - begin));
     }

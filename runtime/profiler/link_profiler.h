@@ -29,8 +29,9 @@ class LinkProfiler {
   virtual absl::StatusOr<Measurement> Measure(const TaskBody& body,
                                               const ProfilerOptions& options) = 0;
 
-  // A step of `tasks` empty tasks on every compute stream (on a GPU: of one element each), from the
-  // first that is enqueued until the host knows that all have ended (samples_ns).
+  // A step of `tasks` empty tasks on every compute stream (on a GPU: of one element each, recorded and
+  // replayed as steps are), from the first that is enqueued until the host knows that all have ended
+  // (samples_ns).
   virtual absl::StatusOr<Measurement> MeasureStep(int tasks, const ProfilerOptions& options) = 0;
 };
 

@@ -15,6 +15,7 @@ CudaRecording::~CudaRecording() {
   if (!streams_.empty()) (void)streams_[0]->MakeCurrent();
   if (graph_ != nullptr) cudaGraphExecDestroy(graph_);
   for (cudaEvent_t event : events_) cudaEventDestroy(event);
+  for (const StreamCapture::Stamp& stamp : capture_.stamps) cudaEventDestroy(stamp.event);
   if (capture_.numbers != nullptr) cudaFree(capture_.numbers);
   if (numbers_ != nullptr) cudaFreeHost(numbers_);
 }
@@ -92,6 +93,9 @@ absl::Status CudaRecording::Run(const StepArguments& arguments) {
   RETURN_IF_ERROR(CudaStatus(cudaGraphLaunch(graph_, first()), kRecorded));
   RETURN_IF_ERROR(Fork());
   for (CudaStream* stream : streams_) stream->CountRecorded();
+  for (const StreamCapture::Stamp& stamp : capture_.stamps) {
+    stamp.stream->StoreTime(stamp.event, stamp.ns);
+  }
   return absl::OkStatus();
 }
 

@@ -141,7 +141,9 @@ CudaStream::~CudaStream() {
   (void)state_->MakeCurrent();
   (void)cudaStreamSynchronize(stream_);
   for (cudaEvent_t event : timing_events_) cudaEventDestroy(event);
-  for (const Timed& timed : timed_) cudaEventDestroy(timed.event);
+  for (const Timed& timed : timed_) {
+    if (timed.is_own) cudaEventDestroy(timed.event);
+  }
   for (cudaEvent_t event : mark_events_) cudaEventDestroy(event);
   for (const Mark& mark : marks_) cudaEventDestroy(mark.event);
   if (flags_ != nullptr) cudaFreeHost(flags_);
@@ -268,8 +270,11 @@ void CudaStream::Stamp(int64_t* ns) {
 }
 
 absl::Status CudaStream::EnqueueStamp(int64_t* ns) {
-  if (capture_ != nullptr) return NotRecorded("a time");
   ASSIGN_OR_RETURN(const cudaEvent_t event, TakeEvent(true));
+  if (capture_ != nullptr) {
+    capture_->stamps.push_back({this, event, ns});
+    return CudaStatus(cudaEventRecordWithFlags(event, stream_, cudaEventRecordExternal), "timing");
+  }
   timed_.push_back({event, ns});
   return CudaStatus(cudaEventRecord(event, stream_), "timing");
 }
@@ -366,7 +371,7 @@ absl::Status CudaStream::FillTimings() {
     float ms = 0;
     RETURN_IF_ERROR(CudaStatus(cudaEventElapsedTime(&ms, timed.event, now), "timing"));
     *timed.ns = now_ns - static_cast<int64_t>(static_cast<double>(ms) * 1e6);
-    timing_events_.push_back(timed.event);
+    if (timed.is_own) timing_events_.push_back(timed.event);
   }
   timed_.clear();
   return absl::OkStatus();

@@ -24,8 +24,17 @@ class CudaKernel : public Kernel {
                                cudaStream_t stream) const = 0;
 };
 
+class CudaStream;
+
 // A capture of work of several streams that is under way.
 struct StreamCapture {
+  // An event that the work records at each run, and where its time belongs.
+  struct Stamp {
+    CudaStream* stream;
+    cudaEvent_t event;
+    int64_t* ns;
+  };
+  std::vector<Stamp> stamps;
   StepNumbers* numbers = nullptr;  // address in device memory at which kernels find the step's
                                    // numbers
   // The first reason why a piece of work cannot be captured; the rest is skipped then.
@@ -80,12 +89,15 @@ class CudaStream : public Stream {
   void StopRecording() { capture_ = nullptr; }
   // A piece of work was enqueued that had been recorded.
   void CountRecorded();
+  // Stores the time of an event of it by the next Synchronize; the event stays its owner's.
+  void StoreTime(cudaEvent_t event, int64_t* ns) { timed_.push_back({event, ns, false}); }
 
  private:
   // An event whose time is to be stored.
   struct Timed {
     cudaEvent_t event;
     int64_t* ns;
+    bool is_own = true;  // goes back to the free ones
   };
   // An event after the first `count` pieces of work.
   struct Mark {

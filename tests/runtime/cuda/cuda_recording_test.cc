@@ -155,7 +155,6 @@ TEST_F(CudaRecordingTest, ARunComesBehindAllStreamsWorkAndBeforeWhatFollows) {
 TEST_F(CudaRecordingTest, WhatAStepCannotRepeatEndsTheRecordingAndNothingElse) {
   const auto nothing = [] { return absl::OkStatus(); };
   WorkTiming timing;
-  int64_t time = 0;
   CudaEvent outside(state_);
   const std::vector<std::function<void(CudaStream&)>> calls = {
       [&](CudaStream& s) { s.HostCall(nothing, nullptr); },
@@ -163,8 +162,7 @@ TEST_F(CudaRecordingTest, WhatAStepCannotRepeatEndsTheRecordingAndNothingElse) {
         s.EnqueueNative([](void*) { return absl::InternalError("of a library"); }, nullptr);
       },
       [&](CudaStream& s) { s.CheckFinite(DType::kFloat32, x_, kCount, nothing); },
-      [&](CudaStream& s) { s.Stamp(&time); },
-      [&](CudaStream& s) { s.RunMoves({}, &timing); },
+      [&](CudaStream& s) { s.HostCall(nothing, &timing); },
       [&](CudaStream& s) { s.CopyFromHost(Copy(z_, x_), nullptr); },  // memory that is not pinned
       [&](CudaStream& s) { s.CopyToHost(Copy(x_, z_), nullptr); },
       [&](CudaStream& s) { s.Wait(outside, 1); },
@@ -186,6 +184,34 @@ TEST_F(CudaRecordingTest, WhatAStepCannotRepeatEndsTheRecordingAndNothingElse) {
   batch_[0] = 1;
   EnqueueStep(1);
   EXPECT_EQ(y_[0], 2);
+}
+
+TEST_F(CudaRecordingTest, TimesOfRecordedWorkAreStoredAfterEachRun) {
+  constexpr int64_t kTick = 1'000'000;  // ns of the stand-in's clock
+  WorkTiming timing, outside;
+  int64_t after = 0;
+  auto recording = std::make_unique<CudaRecording>(arguments_);
+  ASSERT_TRUE(recording->Begin().ok());
+  EnqueueStep(1);
+  streams_[1]->RunMoves({}, &timing);
+  streams_[1]->Stamp(&after);
+  ASSERT_TRUE(recording->End().ok());
+  const int allocations = runtime_.allocations;
+  int64_t last = 0;
+  for (int k = 0; k < 3; ++k) {
+    ASSERT_TRUE(recording->Run({}).ok());
+    ASSERT_TRUE(streams_[1]->Synchronize().ok());
+    EXPECT_GT(timing.start_ns, last);
+    EXPECT_NEAR(static_cast<double>(timing.end_ns - timing.start_ns), kTick, 1);
+    EXPECT_NEAR(static_cast<double>(after - timing.end_ns), kTick, 1);
+    last = timing.start_ns;
+    timing = {};
+  }
+  EXPECT_LE(runtime_.allocations, allocations + 1);  // of the event that says when now is
+  recording.reset();
+  streams_[1]->RunMoves({}, &outside);  // by events of its own
+  ASSERT_TRUE(streams_[1]->Synchronize().ok());
+  EXPECT_NEAR(static_cast<double>(outside.end_ns - outside.start_ns), kTick, 1);
 }
 
 // It puts its work onto a stream that is captured, or onto one of its own between two events.

@@ -38,6 +38,7 @@ struct CUevent_st {
   int number = 0;
   CUgraph_st* capture = nullptr;
   std::set<size_t> tail;
+  int recorded_ms = 0;
 };
 
 namespace {
@@ -194,8 +195,14 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   CountDevice();
   event->capture = stream->capture;
   event->tail = stream->tail;
+  event->recorded_ms = ++runtime->clock_ms;
   if (stream->capture == nullptr) Log("record", stream);
   return cudaSuccess;
+}
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned int flags) {
+  if (flags != cudaEventRecordExternal) return cudaEventRecord(event, stream);
+  CountDevice();
+  return runtime->Enqueue(stream, "time", [event] { event->recorded_ms = ++runtime->clock_ms; });
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int) {
   if (event->capture == nullptr) {
@@ -219,8 +226,8 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   return event->capture == nullptr ? cudaSuccess : cudaErrorCapturedEvent;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) { return cudaEventQuery(event); }
-cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t, cudaEvent_t) {
-  *ms = 0;
+cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t end) {
+  *ms = static_cast<float>(end->recorded_ms - start->recorded_ms);
   return cudaSuccess;
 }
 

@@ -27,6 +27,7 @@ class FakeRuntime {
   int allocations = 0;           // of the device and the host, and events
   int waits = 0;                 // of the host for the device, and questions
   int without_device = 0;        // calls by threads that had not chosen a GPU
+  int clock_ms = 0;              // goes on by each record of an event
   cudaError_t begin_capture = cudaSuccess;  // its answer
 
   // State of the functions.

@@ -235,6 +235,9 @@ void ProfilingSession::ListLinks(std::span<const TaskBody> all_wanted) {
   for (const TaskBody& body : wanted) asked_for.insert(RecordOfCommunication(body).signature);
   const std::vector<TaskBody> typical = TypicalCommunication(static_cast<int>(devices_.size()));
   for (int64_t tasks : kStepTasks) {
+    // Tasks of a GPU's step, which is replayed, follow each other without the host: what lies between
+    // them is part of their own times.
+    if (is_gpu_ && tasks > 1) break;
     ProfileRecord record = RecordOfStep(tasks);
     if (!Lists(record.signature, request_.add_samples)) continue;
     links_.push_back({std::move(record), [tasks](LinkProfiler& links, ProfilerOptions options) {
