@@ -24,7 +24,7 @@ absl::StatusOr<std::unique_ptr<MeasuredPlan>> MeasuredPlan::Open(const Graph& gr
                                                                  const Plan& plan,
                                                                  const TrainingState& start,
                                                                  const MeasuringOptions& options) {
-  std::unique_ptr<MeasuredPlan> measured(new MeasuredPlan(graph));
+  std::unique_ptr<MeasuredPlan> measured(new MeasuredPlan());
   ExecutorSetup setup;
   ASSIGN_OR_RETURN(setup.devices, DevicesOf(plan.topology, options.backends));
   setup.communicator = CommunicatorBetween(setup.devices);
@@ -36,35 +36,48 @@ absl::StatusOr<std::unique_ptr<MeasuredPlan>> MeasuredPlan::Open(const Graph& gr
   ASSIGN_OR_RETURN(measured->opened_,
                    KeptAlgorithms::Open(graph, std::move(step), setup, options.profile));
   RETURN_IF_ERROR(WriteValues(graph, start, *measured->opened_.executor));
-  const TensorType input = graph.WholeType(TensorRole::kSamples);
-  const auto elements = static_cast<size_t>(Volume(input.shape));
-  const bool integers = input.dtype == DType::kInt32;
-  const auto limit = static_cast<uint64_t>(
-      integers ? graph.IndexLimitOf(graph.tensors(TensorRole::kSamples)[0]) : 1);
-  for (size_t i = 0; i < elements; ++i) {
-    const uint64_t word = Mix64(i);
-    if (integers) {
-      measured->integers_.push_back(static_cast<int32_t>(word % limit));
-    } else {
-      measured->input_.push_back(2 * UnitFloat(static_cast<uint32_t>(word)) - 1);
-    }
-  }
-  if (!graph.tensors(TensorRole::kLabels).empty()) {
-    const Shape logits = graph.WholeType(TensorRole::kLogits).shape;
-    const auto rows = static_cast<size_t>(Volume(graph.WholeType(TensorRole::kLabels).shape));
-    for (size_t i = 0; i < rows; ++i) {
-      measured->labels_.push_back(static_cast<int32_t>(i % static_cast<size_t>(logits.back())));
-    }
+  const Executor& executor = *measured->opened_.executor;
+  for (int k = 0; k < (executor.Stages() ? 2 : 1); ++k) {
+    Fill(graph, measured->batches_.emplace_back(executor.batch_memory()));
   }
   return measured;
 }
 
+void MeasuredPlan::Fill(const Graph& graph, HostBatch& batch) {
+  const TensorType input = graph.WholeType(TensorRole::kSamples);
+  const auto elements = static_cast<uint64_t>(Volume(input.shape));
+  if (input.dtype == DType::kInt32) {
+    const auto limit =
+        static_cast<uint64_t>(graph.IndexLimitOf(graph.tensors(TensorRole::kSamples)[0]));
+    batch.integers.reserve(elements);
+    for (uint64_t i = 0; i < elements; ++i) {
+      batch.integers.push_back(static_cast<int32_t>(Mix64(i) % limit));
+    }
+  } else {
+    batch.samples.reserve(elements);
+    for (uint64_t i = 0; i < elements; ++i) {
+      batch.samples.push_back(2 * UnitFloat(static_cast<uint32_t>(Mix64(i))) - 1);
+    }
+  }
+  if (graph.tensors(TensorRole::kLabels).empty()) return;
+  const int64_t classes = graph.WholeType(TensorRole::kLogits).shape.back();
+  const int64_t rows = Volume(graph.WholeType(TensorRole::kLabels).shape);
+  for (int64_t i = 0; i < rows; ++i) batch.labels.push_back(static_cast<int32_t>(i % classes));
+}
+
 absl::StatusOr<StepResult> MeasuredPlan::Step() {
+  const auto batch_of = [this](int64_t step) -> const HostBatch& {
+    return batches_[static_cast<size_t>(step) % batches_.size()];
+  };
+  const HostBatch& batch = batch_of(step_);
+  if (batches_.size() > 1) {
+    const HostBatch& next = batch_of(step_ + 1);
+    opened_.executor->Stage(next.Samples(), next.Labels());
+  }
   StepArguments arguments;
   arguments.step = step_++;
   arguments.learning_rate = 1e-4;
-  const HostTensor samples = integers_.empty() ? HostTensorOf(input_) : HostTensorOf(integers_);
-  return opened_.executor->Step(samples, HostTensorOf(labels_), arguments);
+  return opened_.executor->Step(batch.Samples(), batch.Labels(), arguments);
 }
 
 Bytes MeasuredPlan::LargestAllocation() const {

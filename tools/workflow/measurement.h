@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <span>
 #include <string>
@@ -31,6 +32,8 @@ struct MeasuringOptions {
 };
 
 // One plan, running on this host's devices on random data: for measuring step times side by side.
+// Where devices have memory of their own, the next step's batch is copied there beside a step, as in
+// training.
 class MeasuredPlan {
  public:
   // `start`: the values that its weights and states begin with. `graph` outlives it.
@@ -49,12 +52,26 @@ class MeasuredPlan {
   std::vector<Bytes> BytesReceived() const { return opened_.executor->BytesReceived(); }
 
  private:
-  MeasuredPlan(const Graph& graph) : graph_(graph) {}
-  const Graph& graph_;
+  // A whole batch, in the executor's memory for batches.
+  struct HostBatch {
+    explicit HostBatch(std::pmr::memory_resource* memory)
+        : samples(memory), integers(memory), labels(memory) {}
+    HostTensor Samples() const {
+      return integers.empty() ? HostTensorOf(samples) : HostTensorOf(integers);
+    }
+    HostTensor Labels() const { return HostTensorOf(labels); }
+
+    std::pmr::vector<float> samples;
+    std::pmr::vector<int32_t> integers;  // in place of `samples`
+    std::pmr::vector<int32_t> labels;
+  };
+
+  MeasuredPlan() = default;
+  static void Fill(const Graph& graph, HostBatch& batch);
+
   KeptAlgorithms::WithExecutor opened_;
-  std::vector<float> input_;
-  std::vector<int32_t> integers_;  // in place of input_
-  std::vector<int32_t> labels_;
+  // Batches that steps take in turn: two alike where they are staged, else one.
+  std::vector<HostBatch> batches_;
   int64_t step_ = 0;
 };
 
