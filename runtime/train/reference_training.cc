@@ -1,5 +1,7 @@
 #include "runtime/train/reference_training.h"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -80,6 +82,30 @@ absl::StatusOr<RunValues> TrainSplitOnReference(const Graph& graph,
   };
   auto value = [&](TensorId id) { return ValueOf(graph, id, *executor); };
   return TrainOnReference(graph, reference, {.step = run_step, .value = value});
+}
+
+absl::StatusOr<ByTensor> RoundingOfReference(const Graph& graph, const ReferenceFolder& reference,
+                                             std::shared_ptr<const Backend> noisy) {
+  constexpr int kTrainings = 8;
+  constexpr double kBeyondThose = 2;
+  ExecutorSetup setup;
+  setup.devices = VirtualDevices(std::move(noisy), 1);
+  setup.communicator = CommunicatorBetween(setup.devices);
+  ByTensor rounding;
+  for (int k = 0; k < kTrainings; ++k) {
+    ASSIGN_OR_RETURN(const RunValues got,
+                     TrainSplitOnReference(graph, reference, SingleDevice(graph, DeviceId(0)),
+                                           {.devices = 1}, setup));
+    for (const auto& [name, want] : reference.expected) {
+      const auto found = got.find(name);
+      if (found == got.end() || found->second.size() != want.size()) continue;
+      double& most = rounding[name];
+      for (size_t i = 0; i < want.size(); ++i) {
+        most = std::max(most, kBeyondThose * std::abs(found->second[i] - want[i]));
+      }
+    }
+  }
+  return rounding;
 }
 
 }  // namespace partita

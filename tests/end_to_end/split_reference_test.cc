@@ -12,8 +12,11 @@
 #include "graph/support/check.h"
 #include "gtest/gtest.h"
 #include "runtime/backend/backends.h"
+#include "runtime/executor/executor_setup.h"
 #include "runtime/train/reference/reference_run.h"
+#include "runtime/train/reference_training.h"
 #include "tests/end_to_end/reference_example.h"
+#include "tests/testing/noisy_backend.h"
 #include "tests/testing/random_strategy.h"
 
 namespace partita {
@@ -153,6 +156,24 @@ INSTANTIATE_TEST_SUITE_P(Zoo, SplitReferenceTest,
                                                     "rnntc_tiny", "vit_tiny"},
                                                    kRandomPlansOfZoo)),
                          ModelOf);
+
+// Sums in another order are allowed where a backend that rounds by chance is given, faults are not.
+TEST(RoundingTest, WhatItChangesIsAllowedAndFaultsAreFound) {
+  const auto example = ReferenceExample::Load(PARTITA_TEST_DATA "/oracle/resnet_tiny");
+  const auto rounding = RoundingOfReference(example.graph, example.reference, RoundingBackend());
+  ASSERT_TRUE(rounding.ok()) << rounding.status();
+  ExecutorSetup setup;
+  setup.devices = VirtualDevices(RoundingBackend(), 2);
+  setup.communicator = CommunicatorBetween(setup.devices);
+  const auto got = TrainSplitOnReference(example.graph, example.reference,
+                                         DataParallel(example.graph, 2), {.devices = 2}, setup);
+  ASSERT_TRUE(got.ok()) << got.status();
+  const ReferenceComparison allowed = CompareWithReference(example.reference, *got, *rounding);
+  EXPECT_TRUE(allowed.equal) << allowed.first_difference;
+  RunValues wrong = *got;
+  for (double& loss : wrong["loss"]) loss *= 1.01;
+  EXPECT_FALSE(CompareWithReference(example.reference, wrong, *rounding).equal);
+}
 
 }  // namespace
 }  // namespace partita

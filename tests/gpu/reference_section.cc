@@ -2,6 +2,7 @@
 #include "graph/support/status_macros.h"
 #include "runtime/backend/backends.h"
 #include "tests/gpu/sections.h"
+#include "tests/testing/noisy_backend.h"
 #include "tools/workflow/reference_verification.h"
 
 namespace partita {
@@ -23,6 +24,7 @@ void CheckReference(const SuiteOptions& options, const std::string& name, int de
   request.backend = options.backend;
   request.devices = devices;
   request.random_plans = devices == 1 ? 1 : options.reference_plans;
+  request.noisy = RoundingBackend();
   const absl::StatusOr<ReferenceResult> result = VerifyAgainstReference(request);
   const std::string run = absl::StrCat(name, " on ", devices, " devices: ");
   if (!result.ok()) {
@@ -33,6 +35,7 @@ void CheckReference(const SuiteOptions& options, const std::string& name, int de
                                       {"devices", devices},
                                       {"plans", result->plans},
                                       {"equal", result->equal},
+                                      {"equal_but_for_rounding", result->rounded},
                                       {"max_abs_error", result->max_abs_error},
                                       {"worst_tensor", result->worst},
                                       {"worst_share_of_tolerance", result->worst_share}});

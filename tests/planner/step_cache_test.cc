@@ -14,6 +14,7 @@
 #include "cost_model/machines.h"
 #include "graph/partition/fragment_cache.h"
 #include "graph/partition/partition.h"
+#include "graph/partition/planned_step.h"
 #include "graph/support/check.h"
 #include "graph/training/training_graph.h"
 #include "graph/zoo/models.h"

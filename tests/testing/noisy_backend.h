@@ -12,4 +12,9 @@ namespace partita {
 // all that have products.
 std::shared_ptr<const Backend> NoisyBackend(bool all);
 
+// The reference backend, but that products are rounded as by sums in another order: every element
+// of a float32 result is off by up to 2^-23 of the largest one, at random. So one that is nearly zero
+// may have either sign.
+std::shared_ptr<const Backend> RoundingBackend();
+
 }  // namespace partita

@@ -39,6 +39,18 @@ constexpr Flag::Kind KindOf() {
   return kIsList<T> ? Flag::Kind::kList : Flag::Kind::kOther;
 }
 
+// What help calls a value; empty: as its kind.
+template <class T>
+constexpr const char* TypeOf() {
+  if constexpr (kIsOptional<T>) {
+    return TypeOf<typename T::value_type>();
+  } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+    return std::is_signed_v<T> ? "INT" : "UINT";
+  } else {
+    return "";
+  }
+}
+
 // The flags of options, in the order of their fields. They refer to the options.
 template <class Options>
 std::vector<Flag> FlagsOf(Options& options) {
@@ -48,7 +60,7 @@ std::vector<Flag> FlagsOf(Options& options) {
     Flag& flag = flags.emplace_back();
     flag.option = option;
     flag.kind = KindOf<T>();
-    if (flag.kind == Flag::Kind::kWholeNumber) flag.type = std::is_signed_v<T> ? "INT" : "UINT";
+    flag.type = TypeOf<T>();
     flag.given = [option, &value] { return GivenTexts(option, value); };
     flag.read = [&value](const std::vector<std::string>& texts) { return ReadTexts(texts, value); };
   });

@@ -1,6 +1,7 @@
 #include "tools/workflow/reference_verification.h"
 
 #include <algorithm>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -58,6 +59,7 @@ absl::StatusOr<ReferenceResult> VerifyAgainstReference(const ReferenceRequest& r
   options.devices = request.devices;
   const SearchSpace space(graph, request.devices);
   std::mt19937_64 random(request.seed);
+  std::optional<ByTensor> rounding;
   for (int plan = 0; plan < request.random_plans && result.equal; ++plan) {
     if (IsSet(request.stop)) {
       result.interrupted = true;
@@ -79,7 +81,15 @@ absl::StatusOr<ReferenceResult> VerifyAgainstReference(const ReferenceRequest& r
       break;
     }
     RETURN_IF_ERROR(got.status());
-    Judge(run, CompareWithReference(reference, *got), result);
+    ReferenceComparison comparison = CompareWithReference(reference, *got);
+    if (!comparison.equal && request.noisy != nullptr) {
+      if (!rounding.has_value()) {
+        ASSIGN_OR_RETURN(rounding, RoundingOfReference(graph, reference, request.noisy));
+      }
+      comparison = CompareWithReference(reference, *got, *rounding);
+      ++result.rounded;
+    }
+    Judge(run, comparison, result);
   }
   return result;
 }

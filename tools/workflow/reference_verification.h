@@ -3,9 +3,11 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "runtime/backend/backend.h"
 #include "tools/workflow/option_checks.h"
 
 namespace partita {
@@ -16,6 +18,9 @@ struct ReferenceRequest {
   int devices = 2;
   // Backend that runs the plans, all devices on this host; on one GPU if it is cuda.
   std::string backend = "reference";
+  // Where a run is beyond a tolerance, what RoundingOfReference finds with this backend is allowed,
+  // too. Null: it is not.
+  std::shared_ptr<const Backend> noisy;
   uint64_t seed = 1;  // seed of the plans
   // Stop flag: when it becomes true, the result covers the runs until then. Null: never.
   const std::atomic<bool>* stop = nullptr;
@@ -43,6 +48,7 @@ struct ReferenceResult {
   double max_abs_error = 0;
   std::string worst;             // the tensor that used most of its tolerance
   double worst_share = 0;        // share of the tolerance
+  int rounded = 0;               // runs that are equal only by what rounding changes
   std::string first_difference;  // run, tensor and element of the first difference; empty if equal
   bool interrupted = false;      // true: stopped before all were compared
 };

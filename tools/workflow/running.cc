@@ -1,5 +1,8 @@
 #include "tools/workflow/running.h"
 
+#include <algorithm>
+#include <thread>
+
 #include "absl/strings/str_cat.h"
 #include "cost_model/discovery.h"
 #include "graph/partition/planned_step.h"
@@ -24,6 +27,20 @@
 namespace partita {
 namespace {
 
+// Threads that read samples: as many as asked for; otherwise few where devices have the cores, and
+// the process's share of the cores where all devices are GPUs, which leave them idle.
+int ReadersOf(const RunRequest& request, const ExecutorSetup& setup) {
+  constexpr int kMostReaders = 16;
+  const int few = LoaderOptions().workers;
+  if (request.workers.has_value()) return *request.workers;
+  for (const PlacedDevice& device : setup.devices) {
+    if (device.backend->RunsOnHost()) return few;
+  }
+  const int processes = request.ranks == nullptr ? 1 : request.ranks->port().size();
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::clamp(cores / processes, few, kMostReaders);
+}
+
 absl::StatusOr<TrainingData> OpenData(const RunRequest& request, const std::string& spec,
                                       DataSplit split, uint64_t seed, const Graph& graph) {
   const Doing doing("opening data", spec);
@@ -45,7 +62,6 @@ absl::StatusOr<TrainingData> OpenData(const RunRequest& request, const std::stri
   if (!note.empty() && request.on_note) request.on_note(note);
   TrainingData data;
   data.source = std::move(source);
-  data.loader.workers = request.workers;
   data.loader.broken = request.skip_broken ? BrokenSample::kSkip : BrokenSample::kFatal;
   data.loader.on_skip = request.on_skip;
   return data;
@@ -194,6 +210,7 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
   const uint64_t seed = start.state.seed;
   ASSIGN_OR_RETURN(TrainingData data,
                    OpenData(request, request.data, DataSplit::kTrain, seed, graph));
+  data.loader.workers = ReadersOf(request, setup);
   EvaluationData evaluation;
   std::unique_ptr<ModelEvaluation> evaluator;
   if (!request.eval_data.empty()) {
@@ -205,6 +222,7 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
     if (request.ranks == nullptr) RETURN_IF_ERROR(opened.algorithms->SaveOrSay().status());
     ASSIGN_OR_RETURN(evaluation.data,
                      OpenData(request, request.eval_data, DataSplit::kEval, seed, graph));
+    evaluation.data.loader.workers = data.loader.workers;
     evaluation.evaluation = evaluator.get();
     evaluator->OnBatch(request.on_evaluated);
   }

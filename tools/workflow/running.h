@@ -40,7 +40,7 @@ struct RunRequest {
   double save_every_seconds = 0;
   int64_t keep = CheckpointSchedule().keep;  // number of newest ones to keep
   std::string timeline;                      // write the measured timeline of the last step here
-  int workers = LoaderOptions().workers;
+  std::optional<int> workers;                // threads that read samples; absent: see data_workers
   double hang_seconds = ExecutorOptions().hang_seconds;
   // All devices of the plan, so many, share one GPU; 0: each has its own part of this machine.
   int virtual_devices = 0;
@@ -122,8 +122,7 @@ void RunRequest::VisitTraining(Self& self, Visitor&& visit) {
   visit(Option{.name = "init_seed",
                .help = "of initial weights, synthetic data, data order and dropout",
                .check = Seed(),
-               .fallback = "0, or that of the checkpoint",
-               .type = "UINT"},
+               .fallback = "0, or that of the checkpoint"},
         self.init_seed);
 }
 
@@ -148,6 +147,7 @@ void RunRequest::VisitFiles(Self& self, Visitor&& visit) {
   visit(Option{.name = "data_workers",
                .help = "threads that read samples; 0: none",
                .check = WholeNumber(0, 1024),
+               .fallback = "2; beside GPUs one for each core, up to 16",
                .group = "Model and data",
                .of_one_rank = true},
         self.workers);

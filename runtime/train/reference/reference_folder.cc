@@ -174,7 +174,8 @@ absl::StatusOr<ReferenceFolder> LoadReferenceFolder(const std::string& path) {
   return folder;
 }
 
-ReferenceComparison CompareWithReference(const ReferenceFolder& reference, const RunValues& got) {
+ReferenceComparison CompareWithReference(const ReferenceFolder& reference, const RunValues& got,
+                                         const ByTensor& rounding) {
   std::map<std::string, double> largest;  // by kind
   for (const auto& [name, want] : reference.expected) {
     double& most = largest[KindOf(name)];
@@ -188,8 +189,10 @@ ReferenceComparison CompareWithReference(const ReferenceFolder& reference, const
     const auto found = got.find(name);
     const bool required = KindOf(name) == "loss" || KindOf(name) == "final";
     if (found == got.end() && !required) continue;
-    CompareTensor(name, want, found == got.end() ? nullptr : &found->second,
-                  tolerance->second * scale, result);
+    const auto known = rounding.find(name);
+    const double allowed =
+        std::max(tolerance->second * scale, known == rounding.end() ? 0 : known->second);
+    CompareTensor(name, want, found == got.end() ? nullptr : &found->second, allowed, result);
   }
   return result;
 }

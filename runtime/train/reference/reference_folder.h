@@ -54,8 +54,13 @@ struct ReferenceComparison {
                                  // element, got, wanted, allowed
 };
 
+// Numbers by the names of tensors.
+using ByTensor = std::map<std::string, double>;
+
 // Compares the expected tensors whose kind has a tolerance. Losses and final values must be in
-// `got`; logits, gradients and buffers that are absent there are left out.
-ReferenceComparison CompareWithReference(const ReferenceFolder& reference, const RunValues& got);
+// `got`; logits, gradients and buffers that are absent there are left out. `rounding`: how far
+// elements may be off where that is more than their tolerance, see RoundingOfReference.
+ReferenceComparison CompareWithReference(const ReferenceFolder& reference, const RunValues& got,
+                                         const ByTensor& rounding = {});
 
 }  // namespace partita
