@@ -5,9 +5,9 @@ Builds by folder and precompiled headers hide that one does not: it compiles bes
 
     tools/check_includes.py [ROOT]
 
-Prints each violation as FILE:LINE: NAME is in HEADER; exit status 1 if there are any. Names are those that one header of ours alone
-declares in a namespace: classes, enumerations, functions, constants. A name that any header on the way mentions counts as
-reached, so what is found is certain, and some of what is wrong is not found.
+Prints each violation as FILE:LINE: NAME is in HEADER; exit status 1 if there are any. Names are those that one header of ours
+alone declares in a namespace: classes, enumerations, functions, constants. A name that any header on the way mentions counts
+as reached, so what is found is certain, and some of what is wrong is not found.
 """
 import pathlib
 import re
@@ -41,8 +41,8 @@ class Sources:
         whole = {name: (self.root / name).read_text(errors="replace") for name in names}
         self.texts = {name: check_layering.blank_out(text) for name, text in whole.items()}
         self.words = {name: set(WORD.findall(text)) for name, text in self.texts.items()}
-        self.includes = {name: [header for _, header, quoted in check_layering.includes(text) if quoted and header in self.texts]
-                         for name, text in whole.items()}
+        self.includes = {name: [header for _, header, quoted in check_layering.includes(text)
+                                if quoted and header in self.texts] for name, text in whole.items()}
         self.homes = {}  # names, and the one header that declares them
         for name in names:
             for word in declared(self.texts[name]) if name.endswith(".h") else []:
@@ -66,7 +66,8 @@ class Sources:
         typed = (rf"([\w>&*\].]+)\s+[&*]*{word}\s*(?=[({{\[;=,):>])"
                  rf"|(?:class|struct|using|enum|namespace)\s+(?:alignas\(\w+\)\s+)?{word}\b|[{{,]\s*{word}\s*[,}}=]")
         for found in re.finditer(typed, self.texts[name]):
-            if found[1] is None or not (found[1] in USING or found[1][0].isdigit()):
+            before = found[1] and found[1].strip("*&")
+            if before is None or not (before in USING or before == "" or before.isdigit()):
                 return True
         return False
 
