@@ -183,8 +183,8 @@ class StreamRecording {
  public:
   virtual ~StreamRecording() = default;
   // Begins recording: work enqueued on the streams until End is recorded and not run: kernels,
-  // moves, copies from host memory that the device allocated, and events. A recorded wait for an
-  // event is for a record of it in the same recording.
+  // moves, copies from host memory that the device allocated, events, and times, which are stored
+  // after each run. A recorded wait for an event is for a record of it in the same recording.
   virtual absl::Status Begin() = 0;
   // The first reason why the work, or a piece of it, cannot be recorded: it is then forgotten, as
   // if it had not been enqueued.

@@ -38,6 +38,7 @@ void AddFlags(CLI::App& app, Flags& flags, const std::string& beside) {
   suite.data = beside + "/data";
   suite.program = beside + "/gpu_suite";
   suite.race = beside + "/pytorch_race.py";
+  suite.partita = beside + "/partita";
   app.add_option("--backend", suite.backend, "that is tested; default cuda");
   app.add_option("--data", suite.data, "folder of the references; default data beside the program");
   app.add_option("--sections", suite.sections, "names; default all")->delimiter(',');
@@ -64,6 +65,7 @@ void AddFlags(CLI::App& app, Flags& flags, const std::string& beside) {
                  "default libnccl_on_device.so beside the program");
   app.add_option("--python", suite.python, "a Python that may have PyTorch");
   app.add_option("--race", suite.race, "pytorch_race.py; default beside the program");
+  app.add_option("--partita", suite.partita, "the program; default partita beside this one");
   app.add_option("--output", flags.output, "file of the report; default the standard output");
   app.add_flag("--list", flags.list, "print the sections");
 }
@@ -126,18 +128,18 @@ bool Write(const Json& report, const std::string& path) {
 }
 
 int Run(const Flags& flags) {
-  const std::vector<std::string> opened = OpenNvidiaLibraries(flags.suite.search_path);
-  const absl::StatusOr<Json> report =
-      RunSuite(flags.suite, SuiteSections(), [&](const Json& so_far) {
-        ShowLast(so_far);
-        if (!flags.output.empty()) Write(so_far, flags.output);
-      });
+  SuiteOptions suite = flags.suite;
+  suite.libraries = OpenNvidiaLibraries(suite.search_path);
+  const absl::StatusOr<Json> report = RunSuite(suite, SuiteSections(), [&](const Json& so_far) {
+    ShowLast(so_far);
+    if (!flags.output.empty()) Write(so_far, flags.output);
+  });
   if (!report.ok()) {
     std::cerr << "gpu_suite: " << report.status().message() << "\n";
     return kWrongUsage;
   }
   Json whole = *report;
-  whole["libraries"] = opened;
+  whole["libraries"] = suite.libraries;
   if (flags.output.empty()) {
     std::cout << whole.dump(1) << "\n";
   } else if (!Write(whole, flags.output)) {

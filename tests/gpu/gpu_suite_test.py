@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""gpu_suite_test.py PROGRAM DATA [TEST_LIBRARY]: what the GPU suite says of itself, and without a GPU; on another backend its sections run."""
+"""gpu_suite_test.py PROGRAM DATA PARTITA [TEST_LIBRARY]: what the GPU suite says of itself, and without a GPU; on another backend its sections run."""
 import json
 import subprocess
 import sys
 import unittest
 
-PROGRAM, DATA, TEST_LIBRARY = (sys.argv[1:] + [""])[:3]
+PROGRAM, DATA, PARTITA, TEST_LIBRARY = (sys.argv[1:] + [""])[:4]
 
 
 def run(*arguments):
@@ -65,6 +65,18 @@ class GpuSuite(unittest.TestCase):
         self.assertEqual(one_rank["details"]["collectives"], 48)
         self.assertEqual(plans["details"]["communicator"], "nccl")
         self.assertEqual(plans["details"]["random"][0]["equal"], 1)
+
+    def test_the_program_plans_proves_trains_and_compares(self):
+        # Of AlexNet there is nothing in a precision that cores do not have.
+        done = run("--backend", "cpu", "--sections", "program", "--precisions", "tf32", "--steps", "3", "--partita", PARTITA)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        details = report_of(done)["sections"][0]["details"]
+        self.assertEqual([(one["model"], one["batch"]) for one in details["runs"]], [("lenet", 64)])
+        for one in details["runs"]:
+            self.assertTrue(one["equal"])
+            for key in ("predicted_ms", "trained_ms", "compared_ms"):
+                self.assertGreater(one[key], 0)
+        self.assertEqual(run("--backend", "cpu", "--sections", "program", "--partita", "none").returncode, 77)
 
     def test_wrong_usage(self):
         self.assertEqual(run("--sections", "speed").returncode, 2)

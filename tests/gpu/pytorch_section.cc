@@ -1,14 +1,10 @@
-#include <sys/wait.h>
-
-#include <cstdio>
-#include <cstdlib>
-#include <functional>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/support/status_macros.h"
 #include "runtime/backend/backends.h"
+#include "tests/gpu/execute.h"
 #include "tests/gpu/one_device.h"
 #include "tests/gpu/sections.h"
 
@@ -19,23 +15,6 @@ constexpr int kNoPyTorch = 77;            // the script's exit status
 constexpr double kShareOfTime = 0.9;      // of what the section has, for its races
 constexpr double kMostOfBest = 1.0;       // ours / the best of PyTorch
 constexpr double kMostOfEager = 1 / 1.2;  // ours / eager PyTorch
-
-// Runs a command of words without quotes in them; calls `line` with each line that it prints;
-// messages go where the suite's go. The exit status, -1 behind a signal.
-absl::StatusOr<int> Execute(const std::vector<std::string>& words,
-                            const std::function<void(const std::string&)>& line) {
-  const std::string command = absl::StrCat("'", absl::StrJoin(words, "' '"), "'");
-  FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return absl::InternalError(absl::StrCat("cannot start ", command));
-  char* text = nullptr;
-  size_t room = 0;
-  for (ssize_t size = 0; (size = getline(&text, &room, pipe)) >= 0;) {
-    line(std::string(text, static_cast<size_t>(size)));
-  }
-  std::free(text);
-  const int status = pclose(pipe);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
 
 void Judge(const Json& race, SectionFindings& findings) {
   const auto label = race["label"].get<std::string>();

@@ -16,6 +16,8 @@ constexpr SuiteSection kSections[] = {
     {"profiler", ProfileWork, "kernels with cold and warm caches, pinned and pageable copies"},
     {"lenet", CompareLenet, "LeNet's step on the GPU and on all cores"},
     {"alexnet", TimeAlexNet, "AlexNet's step by batch and precision, with gaps and memory"},
+    {"program", UseProgram,
+     "what users type: plan, verify, run and compare, predicted and measured"},
     {"pytorch", RaceWithPyTorch, "AlexNet's step in turns with PyTorch's"},
 };
 

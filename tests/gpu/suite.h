@@ -40,6 +40,8 @@ struct SuiteOptions {
   std::string python;                    // that may have PyTorch; empty: none
   std::string race;                      // tests/bench/pytorch_race.py, for `python`
   std::string program;                   // the suite's own, for `race`
+  std::string partita;                   // the program that users have
+  std::vector<std::string> libraries;    // NVIDIA's that were opened
   std::vector<std::string> search_path;  // as OpenNvidiaLibraries takes it
 
   // Takes what a section has found so far, while it runs, which is what the report says of it if

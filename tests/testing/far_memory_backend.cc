@@ -130,10 +130,10 @@ class FarStream : public Stream {
   void Launch(const Kernel& kernel, const KernelArguments& arguments, void* scratch,
               WorkTiming* timing) override {
     if (graph_ != nullptr) {
-      return AddToGraph([this, &kernel, near = NearLaunch(arguments),
+      return AddToGraph([this, &kernel, timing, near = NearLaunch(arguments),
                          scratch = addresses_.Near(scratch)](const StepArguments& step, int64_t) {
         near->arguments.step = step;
-        inner_->Launch(kernel, near->arguments, scratch, nullptr);
+        inner_->Launch(kernel, near->arguments, scratch, timing);
       });
     }
     launches_.push_back(NearLaunch(arguments));
@@ -147,7 +147,7 @@ class FarStream : public Stream {
     }
     if (graph_ != nullptr) {
       return AddToGraph(
-          [this, near](const StepArguments&, int64_t) { inner_->RunMoves(*near, nullptr); });
+          [this, near, timing](const StepArguments&, int64_t) { inner_->RunMoves(*near, timing); });
     }
     moves_.push_back(near);
     inner_->RunMoves(*near, timing);
@@ -158,8 +158,9 @@ class FarStream : public Stream {
     near.to = addresses_.Near(move.to);
     if (graph_ == nullptr) return inner_->CopyFromHost(near, timing);
     if (!ranges_->Contain(move.from)) return Refuse("a copy from host memory that is not pinned");
-    AddToGraph(
-        [this, near](const StepArguments&, int64_t) { inner_->CopyFromHost(near, nullptr); });
+    AddToGraph([this, near, timing](const StepArguments&, int64_t) {
+      inner_->CopyFromHost(near, timing);
+    });
   }
   void CopyToHost(const MoveArguments& move, WorkTiming* timing) override {
     CHECK(!addresses_.IsFar(move.to)) << "not host memory";
@@ -174,8 +175,8 @@ class FarStream : public Stream {
     inner_->CheckFinite(dtype, addresses_.Near(data), count, std::move(error));
   }
   void Stamp(int64_t* ns) override {
-    if (graph_ != nullptr) return Refuse("a time");
-    inner_->Stamp(ns);
+    if (graph_ == nullptr) return inner_->Stamp(ns);
+    AddToGraph([this, ns](const StepArguments&, int64_t) { inner_->Stamp(ns); });
   }
   void Record(Event& event, int64_t round) override {
     auto& far = dynamic_cast<FarEvent&>(event);
@@ -214,8 +215,9 @@ class FarStream : public Stream {
     if (graph_ == nullptr) return inner_->EnqueueNative(std::move(call), timing);
     // A library for GPUs would put what the graph is to do onto the stream; one for host memory does
     // it when it is called.
-    AddToGraph(
-        [this, call](const StepArguments&, int64_t) { inner_->EnqueueNative(call, nullptr); });
+    AddToGraph([this, call, timing](const StepArguments&, int64_t) {
+      inner_->EnqueueNative(call, timing);
+    });
   }
   absl::Status Synchronize() override {
     const absl::Status status = inner_->Synchronize();
