@@ -24,11 +24,12 @@ struct UsedModel {
   std::string name;
   int64_t batch;
   std::string precision;
+  bool is_proven = false;  // by the serial model on a core: of small ones
   std::string ToString() const { return absl::StrCat(name, ", batch ", batch, ", ", precision); }
 };
 
 std::vector<UsedModel> ModelsOf(const SuiteOptions& options) {
-  std::vector<UsedModel> models = {{"lenet", 64, "float32"}};
+  std::vector<UsedModel> models = {{"lenet", 64, "float32", /*is_proven=*/true}};
   for (const int64_t batch : options.batches) {
     for (const PrecisionRow& row : PrecisionsOf(options)) {
       models.push_back({"alexnet", batch, row.name});
@@ -84,7 +85,10 @@ class Partita {
     ASSIGN_OR_RETURN(
         const Json planned,
         Ask(with({"plan", model.name, "-o", plan, "--replace", "--measure_time", "0"})));
-    ASSIGN_OR_RETURN(const Json verified, Ask({"verify", "--quick", plan, "--profile", profile_}));
+    Json verified = {{"equal", nullptr}};
+    if (model.is_proven) {
+      ASSIGN_OR_RETURN(verified, Ask({"verify", plan, "--profile", profile_}));
+    }
     ASSIGN_OR_RETURN(const Json trained,
                      Ask({"run", plan, "--steps", absl::StrCat(options_.steps), "--timeline",
                           "none", "--profile", profile_, "--precision", model.precision}));

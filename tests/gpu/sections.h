@@ -28,7 +28,8 @@ absl::StatusOr<SectionFindings> CompareLenet(const SuiteOptions& options);
 // AlexNet's training step by batch and precision: time, memory, and in how much of it nothing runs.
 absl::StatusOr<SectionFindings> TimeAlexNet(const SuiteOptions& options);
 // The program as a user has it: plans of LeNet, and of AlexNet by batch and precision, for this
-// machine as it discovers it, proven, trained with and compared; what is predicted and measured.
+// machine as it discovers it, proven (LeNet's), trained with and compared; what is predicted and
+// measured.
 absl::StatusOr<SectionFindings> UseProgram(const SuiteOptions& options);
 // AlexNet's training step in turns with PyTorch's, through tests/bench/pytorch_race.py.
 absl::StatusOr<SectionFindings> RaceWithPyTorch(const SuiteOptions& options);

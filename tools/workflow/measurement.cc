@@ -40,6 +40,9 @@ absl::StatusOr<std::unique_ptr<MeasuredPlan>> MeasuredPlan::Open(const Graph& gr
   for (int k = 0; k < (executor.Stages() ? 2 : 1); ++k) {
     Fill(graph, measured->batches_.emplace_back(executor.batch_memory()));
   }
+  // A step that is replayed was made once before, and recorded then, by the address of its batch.
+  const size_t first_steps = executor.CanReplay().ok() ? 2 * measured->batches_.size() : 0;
+  for (size_t k = 0; k < first_steps; ++k) RETURN_IF_ERROR(measured->Step().status());
   return measured;
 }
 
