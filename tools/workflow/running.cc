@@ -33,8 +33,9 @@ int ReadersOf(const RunRequest& request, const ExecutorSetup& setup) {
   constexpr int kMostReaders = 16;
   const int few = LoaderOptions().workers;
   if (request.workers.has_value()) return *request.workers;
+  // Null: of another process.
   for (const PlacedDevice& device : setup.devices) {
-    if (device.backend->RunsOnHost()) return few;
+    if (device.backend != nullptr && device.backend->RunsOnHost()) return few;
   }
   const int processes = request.ranks == nullptr ? 1 : request.ranks->port().size();
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
