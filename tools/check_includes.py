@@ -79,18 +79,13 @@ class Sources:
                 home = self.homes.get(word)
                 if home in (None, name) or word in OF_LIBRARIES.get(name, ()) or self.declares(name, word):
                     continue
-                found = re.search(rf"(?<![\w.>:]){word}\b(?!:: )", self.texts[name])
+                found = re.search(rf"(?<![\w.>:]){word}\b", self.texts[name])
                 if found:
                     yield f"{name}:{self.texts[name].count(chr(10), 0, found.start()) + 1}: {word} is in {home}"
 
 
 def main(arguments):
-    count = 0
-    for line in Sources(arguments[0] if arguments else ".").violations():
-        print(line)
-        count += 1
-    print(f"{count} violations (includes)")
-    return 1 if count else 0
+    return check_layering.report(Sources(arguments[0] if arguments else ".").violations(), "includes")
 
 
 if __name__ == "__main__":

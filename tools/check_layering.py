@@ -568,6 +568,16 @@ def violations(root, wanted):
                 yield f"{name}:{line}: {what}"
 
 
+def report(found, checks):
+    """Prints violations and how many there are; the exit status."""
+    count = 0
+    for line in found:
+        print(line)
+        count += 1
+    print(f"{count} violations ({checks})")
+    return 1 if count else 0
+
+
 def main(arguments):
     every = list(CHECKS) + ["classes", "standard", "operators", "entries", "licences"]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -578,12 +588,7 @@ def main(arguments):
     unknown = [check for check in wanted if check not in every]
     if unknown:
         parser.error(f"unknown checks {', '.join(unknown)}; there are {', '.join(every)}")
-    count = 0
-    for line in violations(options.root, wanted):
-        print(line)
-        count += 1
-    print(f"{count} violations ({options.only})")
-    return 1 if count else 0
+    return report(violations(options.root, wanted), options.only)
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ absl::StatusOr<ReferenceResult> VerifyAgainstReference(const ReferenceRequest& r
         ASSIGN_OR_RETURN(rounding, RoundingOfReference(graph, reference, request.noisy));
       }
       comparison = CompareWithReference(reference, *got, *rounding);
-      ++result.rounded;
+      result.rounded += comparison.equal ? 1 : 0;
     }
     Judge(run, comparison, result);
   }
