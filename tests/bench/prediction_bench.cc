@@ -263,7 +263,7 @@ int main(int argc, char** argv) {
   CLI::App app("Predicted against measured step time");
   app.add_option("--models", flags.models, "MODEL:BATCH,...");
   app.add_option("--devices", flags.devices, "numbers of devices");
-  app.add_option("--steps", flags.steps, "measured steps of each plan, 5 in each round")
+  app.add_option("--steps", flags.steps, "measured steps of each plan, a few in each round")
       ->check(CLI::Range(9, 10000));
   app.add_option("--explain", flags.explain, "list so many kinds of tasks for each plan");
   app.add_option("--evaluations", flags.evaluations, "of each search");

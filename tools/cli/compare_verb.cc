@@ -17,6 +17,7 @@
 #include "tools/workflow/measurement.h"
 #include "tools/workflow/plan_pricing.h"
 #include "tools/workflow/stage_ends.h"
+#include "tools/workflow/step_ratio.h"
 #include "tools/workflow/task_errors.h"
 #include "tools/workflow/verification.h"
 
@@ -32,7 +33,7 @@ struct Row {
   Evaluation evaluation;
   SourceShares shares;
   std::optional<Nanos> measured;
-  std::vector<int64_t> steps;  // measured, in ns
+  std::vector<int64_t> steps, turns;  // measured, in ns: of steps, and medians of turns of a few
   std::optional<StepRatio> over_fastest;
   std::optional<bool> equal;
 };
@@ -243,14 +244,15 @@ class CompareRun {
     const Row* fastest = nullptr;
     for (Row& row : rows_) {
       if (!IsRun(row)) continue;
-      const auto steps = measurement.TimesOf(next);
+      const auto steps = measurement.TimesOf(next), turns = measurement.TurnsOf(next);
       row.steps.assign(steps.begin(), steps.end());
+      row.turns.assign(turns.begin(), turns.end());
       row.measured = times[next++];
       if (!row.measured.has_value()) continue;
       if (fastest == nullptr || *row.measured < *fastest->measured) fastest = &row;
     }
     for (Row& row : rows_) {
-      if (row.measured.has_value()) row.over_fastest = RatioOf(row.steps, fastest->steps);
+      if (row.measured.has_value()) row.over_fastest = RatioOf(row.turns, fastest->turns);
     }
     return absl::OkStatus();
   }

@@ -5,16 +5,10 @@
 #include <limits>
 
 #include "graph/support/status_macros.h"
+#include "tools/workflow/step_ratio.h"
 
 namespace partita {
 namespace {
-
-// Whether one is faster than the other beyond the spread, which a few steps do not show.
-bool IsFaster(const Timing& a, const Timing& b) {
-  constexpr int64_t kFewest = 5;
-  return a.samples >= kFewest && b.samples >= kFewest && a.high_ns < b.median_ns &&
-         a.median_ns < b.low_ns;
-}
 
 // Relative deviations: of a prediction, and the least of one step.
 constexpr double kDeviationOfPrices = 0.1, kLeastDeviationOfSteps = 0.05;
@@ -32,12 +26,15 @@ class Halving {
  public:
   Halving(std::span<const Contender> contenders, const std::function<double()>& part_of_time,
           StepTimer& timer)
-      : contenders_(contenders), part_of_time_(part_of_time), timer_(timer) {
+      : contenders_(contenders),
+        part_of_time_(part_of_time),
+        timer_(timer),
+        rounds_(contenders.size()) {
     for (size_t k = 0; k < contenders.size(); ++k) left_.push_back(k);
   }
 
   absl::StatusOr<MeasuredChoice> Run() {
-    if (!IsOver()) RETURN_IF_ERROR(timer_.Round());
+    if (!IsOver()) RETURN_IF_ERROR(TakeRound());
     const double begin = part_of_time_();
     const double of_level = (1 - begin) / LevelsOf(contenders_.size());
     size_t steps = kFirstSteps;
@@ -48,7 +45,7 @@ class Halving {
     }
     for (; !IsOver() && left_.size() == 2; steps += kFirstSteps) {
       RETURN_IF_ERROR(Measure(std::min(steps, kMostSteps), 1));
-      const Timing a = TimingOf(timer_.TimesOf(left_[0])), b = TimingOf(timer_.TimesOf(left_[1]));
+      const size_t a = left_[0], b = left_[1];
       if (steps >= kMostSteps || IsFaster(a, b) || IsFaster(b, a)) break;
     }
     return Choose();
@@ -61,9 +58,26 @@ class Halving {
   absl::Status Measure(size_t steps, double until) {
     const auto lacks = [&](size_t k) { return timer_.TimesOf(k).size() < steps; };
     while (part_of_time_() < until && std::any_of(left_.begin(), left_.end(), lacks)) {
-      RETURN_IF_ERROR(timer_.Round());
+      RETURN_IF_ERROR(TakeRound());
     }
     return absl::OkStatus();
+  }
+
+  absl::Status TakeRound() {
+    std::vector<size_t> before;
+    for (size_t k : left_) before.push_back(timer_.TimesOf(k).size());
+    RETURN_IF_ERROR(timer_.Round());
+    for (size_t i = 0; i < left_.size(); ++i) {
+      const auto steps = timer_.TimesOf(left_[i]).subspan(before[i]);
+      if (!steps.empty()) rounds_[left_[i]].push_back(TimingOf(steps).median_ns);
+    }
+    return absl::OkStatus();
+  }
+
+  // Whether one is faster than the other beyond the spread.
+  bool IsFaster(size_t a, size_t b) const {
+    const auto ratio = RatioOf(rounds_[a], rounds_[b]);
+    return std::min(rounds_[a].size(), rounds_[b].size()) >= kFewestRounds && ratio->high < 1;
   }
 
   // How many times as long as predicted steps take here: the upper median, by which the right plan was
@@ -153,8 +167,8 @@ class Halving {
       return choice;
     }
     const Timing &by_expert = *choice.timings[*expert], &by_other = *choice.timings[*other];
-    const bool other_wins = IsFaster(by_other, by_expert);
-    choice.is_sure = other_wins || IsFaster(by_expert, by_other);
+    const bool other_wins = IsFaster(*other, *expert);
+    choice.is_sure = other_wins || IsFaster(*expert, *other);
     choice.chosen = other_wins ? *other : *expert;
     if (!other_wins && by_other.median_ns < by_expert.median_ns) choice.gave_way = other;
     return choice;
@@ -164,6 +178,8 @@ class Halving {
   const std::function<double()>& part_of_time_;
   StepTimer& timer_;
   std::vector<size_t> left_;
+  // By contender: the medians of its steps in each round, in ns. Those that are left were in all.
+  std::vector<std::vector<int64_t>> rounds_;
 };
 
 }  // namespace

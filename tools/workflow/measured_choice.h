@@ -24,7 +24,7 @@ struct Contender {
 class StepTimer {
  public:
   virtual ~StepTimer() = default;
-  // Takes more steps of all that are not dropped, in turn.
+  // Takes more steps of all that are not dropped, in turn: as many of each, as long as there is time.
   virtual absl::Status Round() = 0;
   virtual std::span<const int64_t> TimesOf(size_t contender) const = 0;  // ns
   // Takes no more steps of this one.
@@ -43,9 +43,12 @@ struct MeasuredChoice {
 };
 
 // Chooses by successive halving: after a number of steps the slower half is dropped and the rest
-// makes twice as many, but the best expert and the best other stay. Those two go on until the
-// intervals in which their medians lie (Timing: low to high) tell them apart, or kMostSteps. What is
-// not faster than the best expert beyond the spread gives way to it.
+// makes twice as many, but the best expert and the best other stay. Those two go on until rounds tell
+// them apart, or kMostSteps. What is not faster than the best expert beyond the spread gives way to it.
+//
+// Steps of one round are much alike, and differ more from those of another, as what else the machine
+// does changes meanwhile; that meets all plans of a round. So a plan is faster than another beyond the
+// spread where that is certain of the ratio of their medians in one round (RatioOf), over kFewestRounds.
 //
 // `part_of_time`: part of the time that is over; from 1 on everything ends. The levels have equal
 // parts of what is left after the first round, and end then whatever steps have been made. Medians of
@@ -58,5 +61,7 @@ absl::StatusOr<MeasuredChoice> ChooseByMeasurement(std::span<const Contender> co
 // Steps of the first level, and of the two that are left.
 inline constexpr size_t kFirstSteps = 10;
 inline constexpr size_t kMostSteps = 100;
+// Rounds without which no order is certain.
+inline constexpr size_t kFewestRounds = 8;
 
 }  // namespace partita

@@ -1,7 +1,6 @@
 #include "tools/workflow/measurement.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "cost_model/profile.h"
@@ -143,7 +142,10 @@ absl::Status InterleavedMeasurement::TakeTurn(Entry& entry, int& left) {
   const bool one_by_one = !has_teams_ && entry.last_ns >= kLongStep;
   if (!one_by_one) RETURN_IF_ERROR(Step(entry, false));
   const int steps = one_by_one ? 1 : left;
+  const size_t before = entry.times.size();
   for (int k = 0; k < steps && !IsOver(); ++k) RETURN_IF_ERROR(Step(entry, true));
+  const auto turn = std::span<const int64_t>(entry.times).subspan(before);
+  if (!turn.empty()) entry.turns.push_back(TimingOf(turn).median_ns);
   left -= steps;
   if (has_teams_) entry.open = nullptr;
   return absl::OkStatus();
@@ -174,19 +176,6 @@ absl::Status InterleavedMeasurement::Round(int steps) {
 absl::Status InterleavedMeasurement::Rounds(int steps) {
   for (; steps > 0; steps -= kRound) RETURN_IF_ERROR(Round(std::min(kRound, steps)));
   return absl::OkStatus();
-}
-
-std::optional<StepRatio> RatioOf(std::span<const int64_t> steps, std::span<const int64_t> others) {
-  constexpr double kUnits = 1e9;  // of 1: ratios as whole numbers, as Timing has them
-  std::vector<int64_t> ratios;
-  for (size_t k = 0; k < std::min(steps.size(), others.size()); ++k) {
-    const double ratio = static_cast<double>(steps[k]) / static_cast<double>(others[k]);
-    ratios.push_back(std::llround(std::min(ratio, 1e9) * kUnits));
-  }
-  if (ratios.empty()) return std::nullopt;
-  const Timing timing = TimingOf(ratios);
-  const auto ratio_of = [](int64_t units) { return static_cast<double>(units) / kUnits; };
-  return StepRatio{ratio_of(timing.median_ns), ratio_of(timing.low_ns), ratio_of(timing.high_ns)};
 }
 
 std::vector<std::optional<Nanos>> InterleavedMeasurement::Medians() const {

@@ -75,14 +75,6 @@ class MeasuredPlan {
   int64_t step_ = 0;
 };
 
-// How many times as long a plan's steps take as those of another that were made in turn with them,
-// each over its neighbour: the median, and what it lies between with about 95 % (Timing).
-struct StepRatio {
-  double median = 1, low = 1, high = 1;
-};
-// Of counted steps in ns, in their order; nullopt where one of the two has none.
-std::optional<StepRatio> RatioOf(std::span<const int64_t> steps, std::span<const int64_t> others);
-
 // Step times of plans, side by side: in rounds, in each of which every plan makes a few steps. Long
 // steps are made one by one in turn with the other plans', so that what else the machine does in
 // the meantime meets all plans alike. Several short ones are a turn, after one that is not counted:
@@ -93,7 +85,7 @@ std::optional<StepRatio> RatioOf(std::span<const int64_t> steps, std::span<const
 // Once `stop` is true or the deadline has passed, turns end early and rounds do nothing.
 class InterleavedMeasurement {
  public:
-  static constexpr int kRound = 5;  // counted steps
+  static constexpr int kRound = 3;  // counted steps
 
   // `graph` and `stop` outlive it.
   InterleavedMeasurement(const Graph& graph, std::vector<Plan> plans, MeasuringOptions options = {},
@@ -110,8 +102,10 @@ class InterleavedMeasurement {
   // Rounds until every plan has made so many steps more.
   absl::Status Rounds(int steps);
 
-  // Counted steps of a plan so far, in ns.
+  // Counted steps of a plan so far, in ns; and the median of each of its turns. Plans that were measured
+  // in the same rounds had their turns beside each other: RatioOf.
   std::span<const int64_t> TimesOf(size_t plan) const { return entries_[plan].times; }
+  std::span<const int64_t> TurnsOf(size_t plan) const { return entries_[plan].turns; }
   // Median of each plan over its counted steps so far; nullopt if it has none.
   std::vector<std::optional<Nanos>> Medians() const;
 
@@ -124,6 +118,7 @@ class InterleavedMeasurement {
     std::unique_ptr<MeasuredPlan> open;  // null: is not
     int64_t last_ns = 0;                 // time of the last step
     std::vector<int64_t> times;          // times of counted steps
+    std::vector<int64_t> turns;          // their medians by turn
     bool is_dropped = false;
   };
   bool IsOver() const { return IsSet(stop_) || std::chrono::steady_clock::now() >= deadline_; }

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace partita {
+
+// How many times as long a plan's steps take as those of another that were made in turn with them,
+// each over its neighbour: the median, and what it lies between with about 95 % (Timing).
+struct StepRatio {
+  double median = 1, low = 1, high = 1;
+};
+// Of the times of turns, in ns and in their order; nullopt where one of the two has none. Steps of one
+// turn are alike, and no proof by themselves: their median is one time.
+std::optional<StepRatio> RatioOf(std::span<const int64_t> turns, std::span<const int64_t> others);
+
+}  // namespace partita
