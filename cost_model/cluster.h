@@ -41,7 +41,7 @@ struct ClusterRequest {
                  .check = NameOf("accelerator", NamesOf(AcceleratorModels()))},
           self.gpu);
     visit(Option{.name = "link",
-                 .help = "what joins the accelerators of a node",
+                 .help = "what joins the accelerators of a node: auto, pairs, switch or pcie",
                  .check = NameOf("link", {"auto", "pairs", "switch", "pcie"}),
                  .fallback = "the fastest that the accelerator has"},
           self.link);
@@ -50,7 +50,7 @@ struct ClusterRequest {
                  .check = RateText()},
           self.network);
     visit(Option{.name = "fabric",
-                 .help = "kind of network",
+                 .help = "kind of network: infiniband or ethernet",
                  .check = NameOf("fabric", {"infiniband", "ethernet"})},
           self.fabric);
     visit(Option{.name = "cards",

@@ -378,9 +378,8 @@ std::vector<std::string> MachineNames() {
 }
 
 std::string UnknownMachineText(const std::string& name) {
-  const std::vector<std::string> names = MachineNames();
-  return absl::StrCat("unknown machine '", name, "'; known are: ", absl::StrJoin(names, ", "),
-                      " (a capital stands for a number)", DidYouMean(name, names));
+  return absl::StrCat(UnknownNameText("machine", name, MachineNames()),
+                      " (a capital stands for a number)");
 }
 
 absl::StatusOr<Machine> FindMachine(const std::string& name_or_file, std::optional<int> devices,

@@ -35,7 +35,7 @@ absl::Span<const MachineFamily> MachineFamilies();
 bool IsMachineName(absl::string_view name);
 // "local", "p100-4x4", .., "h100-Nx8", ..
 std::vector<std::string> MachineNames();
-// "unknown machine 'p10'; known are: ...", with what a capital stands for.
+// UnknownNameText of a machine, with what a capital stands for.
 std::string UnknownMachineText(const std::string& name);
 
 // The machine that a user means: a file where the text has a '/' or a '.', otherwise a name of the

@@ -213,10 +213,18 @@ void PlacedStep::SetKeys() {
   }
 }
 
+// Most blocks of tasks have none that waits for none.
 void PlacedStep::FindFirst() {
+  constexpr size_t kBlock = 16;
   first_.clear();
-  for (size_t task = 0; task < predecessors_.size(); ++task) {
-    if (predecessors_[task] == 0) first_.push_back(static_cast<int32_t>(task));
+  const size_t count = predecessors_.size();
+  for (size_t begin = 0; begin < count; begin += kBlock) {
+    const std::span<const int32_t> block(&predecessors_[begin], std::min(kBlock, count - begin));
+    int zeros = 0;
+    for (int32_t predecessors : block) zeros += predecessors == 0;
+    for (size_t k = 0; zeros > 0 && k < block.size(); ++k) {
+      if (block[k] == 0) first_.push_back(static_cast<int32_t>(begin + k));
+    }
   }
 }
 

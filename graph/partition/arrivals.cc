@@ -1,6 +1,7 @@
 #include "graph/partition/arrivals.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -47,6 +48,12 @@ class DisjointSum {
   int64_t sum_ = 0, largest_ = 0;
 };
 
+// Sorts what mostly is in order.
+template <class List, class Less>
+void Sort(List& list, Less less) {
+  if (!std::is_sorted(list.begin(), list.end(), less)) std::sort(list.begin(), list.end(), less);
+}
+
 // The pieces that a tensor's producers make, ordered by node and device.
 class Pieces {
  public:
@@ -66,7 +73,7 @@ class Pieces {
       }
       first_term += int64_t{1} << 32;
     }
-    std::sort(list_.begin(), list_.end(), [](const HeldPiece& a, const HeldPiece& b) {
+    Sort(list_, [](const HeldPiece& a, const HeldPiece& b) {
       return std::tuple(a.node, a.device, a.term) < std::tuple(b.node, b.device, b.term);
     });
   }
@@ -75,8 +82,7 @@ class Pieces {
   // that does not hold, or cannot be told, since the boxes of the terms are no grid.
   std::optional<int64_t> TermsOfElements(const Shape& shape) const {
     std::vector<HeldPiece> terms = list_;
-    std::sort(terms.begin(), terms.end(),
-              [](const HeldPiece& a, const HeldPiece& b) { return a.term < b.term; });
+    Sort(terms, [](const HeldPiece& a, const HeldPiece& b) { return a.term < b.term; });
     terms.erase(
         std::unique(terms.begin(), terms.end(),
                     [](const HeldPiece& a, const HeldPiece& b) { return a.term == b.term; }),
@@ -87,8 +93,11 @@ class Pieces {
     for (size_t d = 0; d < shape.size(); ++d) {
       std::vector<Interval> cuts;
       const auto dim = static_cast<int>(d);
-      for (const HeldPiece& piece : terms) cuts.push_back((*piece.box)[dim]);
-      std::sort(cuts.begin(), cuts.end());
+      for (const HeldPiece& piece : terms) {
+        const Interval cut = (*piece.box)[dim];
+        if (cuts.empty() || cuts.back() != cut) cuts.push_back(cut);
+      }
+      Sort(cuts, std::less<>());
       cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
       if (!Tile(cuts, shape[d])) return std::nullopt;
       count *= cuts.size();

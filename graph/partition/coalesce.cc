@@ -8,12 +8,17 @@ namespace {
 
 // Joins boxes that touch along dimension d and agree in all others.
 Boxes MergeAlong(Boxes boxes, int d) {
-  std::sort(boxes.begin(), boxes.end(), [d](const Box& a, const Box& b) {
+  const auto is_same = [&](const Box& box) { return box[d] == boxes[0][d]; };
+  if (std::all_of(boxes.begin(), boxes.end(), is_same)) return boxes;
+  const auto before = [d](const Box& a, const Box& b) {
     for (int k = 0; k < a.rank(); ++k) {
       if (k != d && a[k] != b[k]) return a[k] < b[k];
     }
     return a[d].lo < b[d].lo;
-  });
+  };
+  if (!std::is_sorted(boxes.begin(), boxes.end(), before)) {
+    std::sort(boxes.begin(), boxes.end(), before);
+  }
   Boxes merged;
   for (Box& box : boxes) {
     if (!merged.empty()) {

@@ -233,25 +233,23 @@ class RegionCollector {
   void Add(const Box& cell, const Covers& covers, bool is_whole) {
     if (!is_whole) {
       const auto it = index_.find(covers);
-      if (it != index_.end()) {
-        more_.emplace_back(it->second, cell);
-        return;
-      }
-      index_.emplace(Covers{keys_.Copy(covers.sources), keys_.Copy(covers.wants)},
-                     regions_.list.size());
+      if (it != index_.end()) return AddTo(chains_[it->second], cell);
+      index_.emplace(Covers{keys_.Copy(covers.sources), keys_.Copy(covers.wants)}, chains_.size());
+      chains_.push_back({regions_.list.size()});
     }
     regions_.list.push_back({BoxChunks(regions_.boxes).Add({&cell, 1}), pieces_.Of(covers.sources),
                              demands_.Of(covers.wants)});
   }
 
   Regions Finish() && {
-    std::stable_sort(more_.begin(), more_.end(),
-                     [](const auto& a, const auto& b) { return a.first < b.first; });
-    for (size_t k = 0; k < more_.size();) {
-      Region& region = regions_.list[more_[k].first];
-      Boxes cells = {region.boxes[0]};
-      for (const size_t of = more_[k].first; k < more_.size() && more_[k].first == of; ++k) {
-        cells.push_back(std::move(more_[k].second));
+    for (const Chain& chain : chains_) {
+      if (chain.count == 0) continue;
+      Region& region = regions_.list[chain.region];
+      Boxes cells;
+      cells.reserve(chain.count + 1);
+      cells.push_back(region.boxes[0]);
+      for (int32_t k = chain.first; k >= 0; k = more_[static_cast<size_t>(k)].next) {
+        cells.push_back(std::move(more_[static_cast<size_t>(k)].cell));
       }
       const Boxes joined = Coalesce(std::move(cells));
       region.boxes = BoxChunks(regions_.boxes).Add({joined.data(), joined.size()});
@@ -260,11 +258,31 @@ class RegionCollector {
   }
 
  private:
+  // The cells of a region after its first, in their order: places in more_.
+  struct Chain {
+    size_t region = 0;
+    int32_t first = -1, last = -1;
+    size_t count = 0;
+  };
+  struct Cell {
+    Box cell;
+    int32_t next = -1;
+  };
+
+  void AddTo(Chain& chain, const Box& cell) {
+    const auto place = static_cast<int32_t>(more_.size());
+    more_.push_back({cell});
+    (chain.last < 0 ? chain.first : more_[static_cast<size_t>(chain.last)].next) = place;
+    chain.last = place;
+    ++chain.count;
+  }
+
   MemberLists pieces_, demands_;
   Regions regions_;
-  std::vector<std::pair<size_t, Box>> more_;  // regions' cells after the first
+  std::vector<Chain> chains_;  // of regions that may have several cells
+  std::vector<Cell> more_;
   SpanArena keys_;
-  absl::flat_hash_map<Covers, size_t> index_;  // regions that may have several cells
+  absl::flat_hash_map<Covers, size_t> index_;  // places in chains_
 };
 
 // Walks through the cells in row-major order.

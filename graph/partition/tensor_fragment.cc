@@ -69,6 +69,12 @@ class GroupMaker {
   }
 
   void AddPieces() {
+    size_t most = 0;
+    for (OpId id : graph_.producers(tensor_.id)) most += parts_[id.index()].size();
+    x_.pieces.reserve(most);
+    x_.piece_buffers.reserve(most);
+    x_.piece_microbatches.reserve(most);
+    builder_.Reserve(0, most + x_.demands.size());
     AddPersistentPieces();
     AddProducedPieces();
     fragment_.outer = builder_.buffers();

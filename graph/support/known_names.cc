@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -11,6 +12,8 @@ namespace partita {
 namespace {
 
 constexpr size_t kMostNames = 3;
+// Letters from which on a name's beginning tells what is meant.
+constexpr size_t kBeginning = 3;
 
 std::string Folded(absl::string_view name) {
   std::string folded = absl::AsciiStrToLower(name);
@@ -35,6 +38,18 @@ size_t Distance(absl::string_view a, absl::string_view b) {
   return d[a.size()][b.size()];
 }
 
+// Those that begin with the wanted letters, folded; none where too many do.
+std::vector<std::string> NamesFrom(absl::string_view wanted, std::span<const std::string> known) {
+  std::vector<std::string> names;
+  const size_t letters = wanted.size() - std::min(wanted.find_first_not_of('_'), wanted.size());
+  if (letters < kBeginning) return names;
+  for (const std::string& one : known) {
+    if (absl::StartsWith(Folded(one), wanted)) names.push_back(one);
+  }
+  if (names.size() > kMostNames) names.clear();
+  return names;
+}
+
 }  // namespace
 
 std::vector<std::string> NearestNames(absl::string_view name, std::span<const std::string> known) {
@@ -50,7 +65,9 @@ std::vector<std::string> NearestNames(absl::string_view name, std::span<const st
     least = distance;
     if (nearest.size() < kMostNames) nearest.push_back(one);
   }
-  return nearest;
+  if (!nearest.empty() && least <= 1) return nearest;
+  std::vector<std::string> begun = NamesFrom(wanted, known);
+  return begun.empty() ? nearest : begun;
 }
 
 std::string DidYouMean(absl::string_view name, std::span<const std::string> known) {
@@ -61,8 +78,9 @@ std::string DidYouMean(absl::string_view name, std::span<const std::string> know
 
 std::string UnknownNameText(absl::string_view what, absl::string_view name,
                             std::span<const std::string> known) {
-  return absl::StrCat("unknown ", what, " '", name, "'; known are: ", absl::StrJoin(known, ", "),
-                      DidYouMean(name, known));
+  const std::string meant = DidYouMean(name, known);
+  return absl::StrCat("unknown ", what, " '", name, "'", meant,
+                      meant.empty() ? "; known are: " : " Known are: ", absl::StrJoin(known, ", "));
 }
 
 absl::Status UnknownNameError(absl::string_view what, absl::string_view name,

@@ -9,15 +9,15 @@
 
 namespace partita {
 
-// Those of the known names that were probably meant by another one: the nearest ones by edit
-// distance, in their order, three at most; none where all are far. Letters count alike whether large
-// or small, and '-' as '_'.
+// Those of the known names that were probably meant by another one, in their order, three at most:
+// what is one letter away, or else begins with all that was typed, or else is nearest by edit
+// distance; none where all are far. Letters count alike whether large or small, and '-' as '_'.
 std::vector<std::string> NearestNames(absl::string_view name, std::span<const std::string> known);
 
 // "; did you mean 'alexnet'?", or empty.
 std::string DidYouMean(absl::string_view name, std::span<const std::string> known);
 
-// "unknown search 'anealing'; known are: auto, annealing; did you mean 'annealing'?"
+// "unknown search 'anealing'; did you mean 'annealing'? Known are: auto, annealing"
 std::string UnknownNameText(absl::string_view what, absl::string_view name,
                             std::span<const std::string> known);
 // The same as NotFound.

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "graph/support/error_category.h"
 #include "graph/support/known_names.h"
 #include "graph/support/option.h"
 
@@ -82,15 +83,13 @@ absl::Status Lacks(const ZooModel& model, absl::string_view what, Has&& has) {
   for (const ZooModel& one : kModels) {
     if (has(one)) names.push_back(one.name);
   }
-  return absl::InvalidArgumentError(absl::StrCat("'", model.name, "' has no ", what,
-                                                 "; models that have them are ",
-                                                 absl::StrJoin(names, ", ")));
+  return UsageError(absl::StrCat("'", model.name, "' has no ", what, "; models that have them are ",
+                                 absl::StrJoin(names, ", ")));
 }
 
 absl::StatusOr<Graph> Unrolled(const ZooModel& model, int64_t batch, int64_t steps) {
   if (steps < 1 || steps > kMostUnrolled) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("steps to unroll are ", steps, "; wanted 1 to ", kMostUnrolled));
+    return UsageError(absl::StrCat("steps to unroll are ", steps, "; wanted 1 to ", kMostUnrolled));
   }
   if (model.unroll != nullptr) return model.unroll(batch, steps);
   return Lacks(model, "steps to unroll", [](const ZooModel& one) { return one.unroll != nullptr; });
@@ -122,10 +121,8 @@ absl::StatusOr<Graph> MakeZooModel(const std::string& name, int64_t batch,
   for (const ZooModel& model : kModels) {
     if (model.name == name) return Sized(model, batch, sizes);
   }
-  const std::vector<std::string> names = NamesOf(kModels);
-  return absl::NotFoundError(
-      absl::StrCat("there is no model '", name, "'; known are ", absl::StrJoin(names, ", "),
-                   " (a file's name has a '/' or an ending)", DidYouMean(name, names)));
+  return absl::NotFoundError(absl::StrCat(UnknownNameText("model", name, NamesOf(kModels)),
+                                          " (a file's name has a '/' or an ending)"));
 }
 
 }  // namespace partita

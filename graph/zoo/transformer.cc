@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/layers.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "graph/zoo/models.h"
 
@@ -207,9 +208,8 @@ absl::StatusOr<ModelSizes> WithOwnSizes(ModelSizes sizes) {
       std::begin(kGptSizes), std::end(kGptSizes),
       [&](const auto& one) { return one.name == (sizes.size.empty() ? "125m" : sizes.size); });
   if (row == std::end(kGptSizes)) {
-    return absl::InvalidArgumentError(absl::StrCat("there is no size '", sizes.size,
-                                                   "' of GPT-3; wanted ",
-                                                   absl::StrJoin(GptSizeNames(), ", ")));
+    return UsageError(absl::StrCat("there is no size '", sizes.size, "' of GPT-3; wanted ",
+                                   absl::StrJoin(GptSizeNames(), ", ")));
   }
   const auto fill = [](int64_t& size, int64_t own) { size = size == 0 ? own : size; };
   fill(sizes.layers, row->layers);
@@ -239,18 +239,17 @@ absl::Status CheckGpt(const ModelSizes& sizes) {
                 {"vocabulary", sizes.vocabulary, kMostVocabulary}};
   for (const auto& range : ranges) {
     if (range.found >= 1 && range.found <= range.most) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(range.what, " of ", range.found, "; wanted 1 to ", range.most));
+    return UsageError(absl::StrCat(range.what, " of ", range.found, "; wanted 1 to ", range.most));
   }
   if (sizes.vocabulary < 2) {
-    return absl::InvalidArgumentError("a vocabulary of one word leaves nothing to predict; try 2");
+    return UsageError("a vocabulary of one word leaves nothing to predict; try 2");
   }
   if (sizes.width % sizes.heads == 0) return absl::OkStatus();
   const auto [below, above] = HeadsThatDivide(sizes.width, sizes.heads);
-  return absl::InvalidArgumentError(
-      absl::StrCat(sizes.heads, " heads do not divide a width of ", sizes.width, ": try ", below,
-                   below == above ? "" : absl::StrCat(" or ", above), " heads, or a width of ",
-                   (sizes.width / sizes.heads + 1) * sizes.heads));
+  return UsageError(absl::StrCat(sizes.heads, " heads do not divide a width of ", sizes.width,
+                                 ": try ", below, below == above ? "" : absl::StrCat(" or ", above),
+                                 " heads, or a width of ",
+                                 (sizes.width / sizes.heads + 1) * sizes.heads));
 }
 
 absl::StatusOr<Graph> NamedGpt(const char* name, int64_t batch, const ModelSizes& wanted) {

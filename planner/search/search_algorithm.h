@@ -58,7 +58,8 @@ struct SearchOptions {
   template <class Self, class Visitor>
   static void VisitFields(Self& self, Visitor&& visit) {
     visit(Option{.name = "evaluations",
-                 .help = "strategies to evaluate",
+                 .help = "strategies that a search evaluates, its starts in any case; where "
+                         "kernels are measured, in each round",
                  .check = WholeNumber(1),
                  .unset = "0",
                  .fallback = "2000, and up to 8000 for few operators on few devices",

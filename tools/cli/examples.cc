@@ -34,7 +34,7 @@ constexpr VerbExamples kExamples[] = {
     {"verify",
      "  partita verify lenet.plan.textproto\n"
      "  partita verify --quick alexnet.plan.textproto\n"
-     "  partita verify --reference tests/data/oracle/lenet --random_plans 20\n"},
+     "  partita verify --reference references/lenet --random_plans 20\n"},
     {"profile",
      "  partita profile alexnet --batch 32 --devices 2 --profile_time 300\n"
      "  partita profile --list                       what partita.profile.db has\n"

@@ -1,11 +1,15 @@
 #include <CLI/CLI.hpp>
+#include <filesystem>
+#include <system_error>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "cost_model/cluster.h"
+#include "cost_model/machine.h"
 #include "cost_model/machines.h"
 #include "graph/parallel/level_routes.h"
+#include "graph/support/error_category.h"
 #include "graph/support/file.h"
 #include "graph/support/status_macros.h"
 #include "tools/cli/flags.h"
@@ -99,9 +103,32 @@ absl::StatusOr<Answer> RunShow(const MachineShowFlags& flags) {
   return Describe(machine);
 }
 
+// The machine of the file that is about to be replaced; empty: there is none. UsageError where it is
+// something else, which would be lost.
+absl::StatusOr<std::string> ReplacedMachine(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return "";
+  if (std::filesystem::file_size(path, error) == 0) return "";
+  const auto machine = LoadMachine(path);
+  if (machine.ok()) return machine->name;
+  return UsageError(absl::StrCat("'", path,
+                                 "' is there and no machine file: it would be lost. Try -o with "
+                                 "another place, or remove it"));
+}
+
+void DescribeWritten(const std::string& path, const std::string& replaced, Answer& answer) {
+  if (!replaced.empty()) {
+    absl::StrAppend(&answer.text, "replaced: ", path, ", which described '", replaced, "'\n");
+  }
+  absl::StrAppend(&answer.text, "written: ", path, "\n");
+  answer.json["written"] = path;
+  answer.json["replaced"] = replaced.empty() ? Json(nullptr) : Json(replaced);
+}
+
 absl::StatusOr<Answer> RunDiscover(const MachineDiscoverFlags& flags) {
   const std::string path = flags.output.empty() ? "machine.textproto" : flags.output;
   RETURN_IF_ERROR(CheckWritable(path, "-o"));
+  ASSIGN_OR_RETURN(const std::string replaced, ReplacedMachine(path));
   const auto show = [](int64_t done, int64_t wanted, const std::string& what) {
     const std::string separator = what.empty() ? "" : ", ";
     ShowProgress(absl::StrCat("measuring this machine: ", done, "/", wanted, separator, what),
@@ -114,8 +141,7 @@ absl::StatusOr<Answer> RunDiscover(const MachineDiscoverFlags& flags) {
   EndProgress();
   Answer answer = Describe(measured.machine);
   RETURN_IF_ERROR(WriteFileAtomically(path, MeasuredMachineText(measured)));
-  absl::StrAppend(&answer.text, "written: ", path, "\n");
-  answer.json["written"] = path;
+  DescribeWritten(path, replaced, answer);
   AddWarnings(measured.disturbance, answer);
   return answer;
 }
@@ -123,12 +149,12 @@ absl::StatusOr<Answer> RunDiscover(const MachineDiscoverFlags& flags) {
 absl::StatusOr<Answer> RunCreate(const MachineCreateFlags& flags) {
   const std::string path = flags.output.empty() ? "machine.textproto" : flags.output;
   RETURN_IF_ERROR(CheckWritable(path, "-o"));
+  ASSIGN_OR_RETURN(const std::string replaced, ReplacedMachine(path));
   ASSIGN_OR_RETURN(Machine machine, MakeCluster(flags.cluster));
   ASSIGN_OR_RETURN(machine, WithSettings(machine, flags.set));
   RETURN_IF_ERROR(SaveMachine(machine, path));
   Answer answer = Describe(machine);
-  absl::StrAppend(&answer.text, "written: ", path, "\n");
-  answer.json["written"] = path;
+  DescribeWritten(path, replaced, answer);
   return answer;
 }
 

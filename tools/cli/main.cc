@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "graph/onnx/import.h"
 #include "graph/support/doing.h"
 #include "graph/support/error_category.h"
@@ -76,18 +77,33 @@ std::vector<std::string>::iterator WordIn(std::vector<std::string>& args) {
                       [](const std::string& arg) { return arg.empty() || arg[0] != '-'; });
 }
 
-// "help VERB" asks for what "VERB --help" does; the verb itself has the manual only.
-void TakeHelp(std::vector<std::string>& args) {
+// "help VERB" asks for what "VERB --help" does; the verb itself has the manual only. Returns the words
+// behind "help".
+std::vector<std::string> TakeHelp(std::vector<std::string>& args) {
   const auto word = WordIn(args);
   const auto asks = [](const std::string& arg) {
     return arg == "--help" || arg == "-h" || arg == "--man";
   };
-  if (word == args.end() || *word != "help" || std::any_of(word, args.end(), asks)) return;
-  args.erase(word);
+  if (word == args.end() || *word != "help" || std::any_of(word, args.end(), asks)) return {};
+  const auto behind = args.erase(word);
+  std::vector<std::string> topic(behind, args.end());
   args.push_back("--help");
+  return topic;
 }
 
-int Finish(const absl::StatusOr<Answer>& answer) {
+// Whether an output is to go to stdout.
+bool WritesToStdout(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    const auto& values = option->results();
+    if (std::any_of(values.begin(), values.end(), IsStdout)) return true;
+  }
+  const std::vector<CLI::App*> verbs = app.get_subcommands();
+  return std::any_of(verbs.begin(), verbs.end(),
+                     [](const CLI::App* verb) { return WritesToStdout(*verb); });
+}
+
+// `to_log`: stdout has what the verb made.
+int Finish(const absl::StatusOr<Answer>& answer, bool to_log) {
   if (!answer.ok()) {
     const int code = ExitCodeOf(answer.status());
     PrintError(code, TextOf(answer.status()), UnsupportedOperators(answer.status()));
@@ -102,31 +118,41 @@ int Finish(const absl::StatusOr<Answer>& answer) {
   } else {
     const bool ended = answer->text.empty() || answer->text.back() == '\n';
     const std::string text = answer->text + (ended ? "" : "\n");
-    Print(answer->is_file ? text : TextFor(text));
+    if (to_log) {
+      PrintToLog(std::string(absl::StripSuffix(text, "\n")));
+    } else {
+      Print(answer->is_file ? text : TextFor(text));
+    }
   }
   if (answer->exit_code == 0 && g_interrupted.load()) return CodeOf(ErrorCategory::kInterrupted);
   return answer->exit_code;
 }
 
 // Reads the arguments. The exit code if they end the program: wrong usage, --help, --version.
-std::optional<int> ParseOrSay(CLI::App& app, std::vector<std::string> args) {
+std::optional<int> ParseOrSay(CLI::App& app, const std::vector<std::string>& args) {
   const auto refuse = [&app](const std::string& why) {
     PrintError(CodeOf(ErrorCategory::kUsage), absl::StrCat(why, "\nTry: ", HelpCommand(app)));
     return CodeOf(ErrorCategory::kUsage);
   };
   if (const std::string why = UnknownVerb(app, args); !why.empty()) return refuse(why);
   if (const std::string why = BadValue(args); !why.empty()) return refuse(why);
-  std::reverse(args.begin(), args.end());  // as CLI11 wants them
   try {
-    app.parse(args);
+    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));  // as CLI11 wants them
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0) return refuse(ParseErrorText(app, error));
+    if (error.get_exit_code() != 0) {
+      const bool is_extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+      const std::string why = is_extra ? "" : MistypedFlags(app, args);
+      return refuse(why.empty() ? ParseErrorText(app, error) : why);
+    }
     std::ostringstream help;  // or the version
     app.exit(error, help);
     Print(help.str());
     return 0;
   }
   if (const std::string why = BadValue(app); !why.empty()) return refuse(why);
+  if (Style().json && WritesToStdout(app)) {
+    return refuse("/dev/stdout is where the answer of --json goes: give the output a file");
+  }
   return std::nullopt;
 }
 
@@ -171,7 +197,10 @@ int Main(int argc, char** argv) {
   SetOutputStyle(
       {.quiet = asks("--quiet"), .json = asks("--json") || streams, .json_lines = streams});
   SayAbruptEndsInJson(Style().json, streams);
-  TakeHelp(args);
+  if (const std::string why = UnknownTopic(line.app, TakeHelp(args)); !why.empty()) {
+    PrintError(CodeOf(ErrorCategory::kUsage), why + "\nTry: partita --help");
+    return CodeOf(ErrorCategory::kUsage);
+  }
   verbs.launched = TakeLaunched(args);
   if (const auto code = ParseOrSay(line.app, args)) return *code;
   // What is wrong for every rank is said once.
@@ -184,7 +213,7 @@ int Main(int argc, char** argv) {
     const std::string name = verb->get_name();
     const Doing doing("carrying out", name);
     BeginEvents(name);
-    return Finish(Catching(run));
+    return Finish(Catching(run), WritesToStdout(line.app));
   }
   return CodeOf(ErrorCategory::kUsage);
 }

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "graph/parallel/plan_io.h"
 #include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
@@ -38,15 +39,18 @@ std::string DefaultOutput(const std::string& model) {
 }
 
 // The commands that a plan is for: to prove one takes all of its tasks.
-std::string NextText(const PlanFlags& flags, const PlanOutcome& outcome,
-                     const PricedMachine& priced, const std::string& path) {
+std::vector<std::string> NextCommands(const PlanFlags& flags, const PlanOutcome& outcome,
+                                      const PricedMachine& priced, const std::string& path) {
   const bool has_tasks = !outcome.pods.has_value() || outcome.pods->is_whole;
   const std::string program = ShellPath(g_program), plan = ShellPath(path);
   const std::string& profile = flags.machine.profile;
-  const bool has_own = profile != MachineRequest().profile;
+  const bool has_own = priced.is_local && profile != MachineRequest().profile;
   const std::string priced_by = has_own ? " --profile " + ShellPath(profile) : "";
-  return absl::StrCat(has_tasks ? absl::StrCat(program, " verify --quick ", plan, "\n  or: ") : "",
-                      program, priced.is_local ? " run " : " simulate ", plan, priced_by);
+  std::vector<std::string> commands;
+  if (has_tasks) commands.push_back(absl::StrCat(program, " verify --quick ", plan));
+  commands.push_back(
+      absl::StrCat(program, priced.is_local ? " run " : " simulate ", plan, priced_by));
+  return commands;
 }
 
 // A note where few devices have work, with what to try.
@@ -71,8 +75,8 @@ std::string UnusedDevicesNote(const PlanFlags& flags, const PlanOutcome& outcome
 }
 
 // Where the plan went, and what of that the user should know.
-void DescribePlace(const std::string& wanted, const PlanPlace& place, const std::string& next,
-                   Answer& answer) {
+void DescribePlace(const std::string& wanted, const PlanPlace& place,
+                   const std::vector<std::string>& next, Answer& answer) {
   answer.json["plan"] = place.path;
   answer.json["kept"] = nullptr;
   answer.json["replaced"] = place.replaced.empty() ? Json(nullptr) : Json(place.replaced);
@@ -91,7 +95,9 @@ void DescribePlace(const std::string& wanted, const PlanPlace& place, const std:
                     " (--replace overwrites it)\n");
   }
   absl::StrAppend(&answer.text, "written: ", place.path, "\n");
-  if (!Style().quiet) absl::StrAppend(&answer.text, "next: ", next, "\n");
+  if (!Style().quiet && !IsStdout(place.path)) {
+    absl::StrAppend(&answer.text, "next: ", absl::StrJoin(next, "\n  or: "), "\n");
+  }
   answer.json["next"] = next;
 }
 
@@ -271,13 +277,25 @@ MeasuringTime TimeOf(const PlanFlags& flags) {
   return {flags.profile_time, flags.measure_time < 0 ? unasked : flags.measure_time};
 }
 
+// What cannot be asked for together.
+absl::Status CheckTogether(const PlanFlags& flags) {
+  if (!flags.plan.strategy.empty() && flags.plan.search != PlanRequest().search) {
+    return UsageError(absl::StrCat("--strategy ", flags.plan.strategy,
+                                   " leaves nothing to --search ", flags.plan.search,
+                                   ": give one of them"));
+  }
+  const bool is_one = !flags.devices.has_value() || flags.devices->counts.size() == 1;
+  const bool makes_files = !flags.output.empty() || !flags.stages.dump_dir.empty();
+  if (is_one || (!makes_files && !flags.pareto && flags.stages.stop_after.empty())) {
+    return absl::OkStatus();
+  }
+  return UsageError(absl::StrCat(
+      "-o, --pareto, --dump_dir and --stop_after are for one number of devices; given are ",
+      OptionText(*flags.devices), ". Try one of them"));
+}
+
 // A line for each number of devices; no plan file.
 absl::StatusOr<Answer> AnswerScaling(const PlanFlags& flags) {
-  if (!flags.output.empty() || flags.pareto) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("-o and --pareto are for one number of devices; given are ",
-                     OptionText(*flags.devices), ". Try one of them"));
-  }
   ModelRequest request = flags.model;
   request.values = WeightValues::kSkipped;
   ASSIGN_OR_RETURN(const TrainingModel model, LoadTrainingModel(request, nullptr));
@@ -352,7 +370,7 @@ absl::StatusOr<Answer> AnswerPlan(const PlanFlags& flags, Stages* stages) {
     RETURN_IF_ERROR(AddFront(model.graph, search, WithProgress(flags.plan), answer));
     EndProgress();
   }
-  DescribePlace(path, place, NextText(flags, outcome, priced, place.path), answer);
+  DescribePlace(path, place, NextCommands(flags, outcome, priced, place.path), answer);
   AddWarnings(search.disturbance, answer);
   return answer;
 }
@@ -370,7 +388,8 @@ absl::StatusOr<Answer> AnswerPlanVerb(const PlanFlags& flags, Stages* stages) {
 
 void AddPlanVerb(CLI::App& app, VerbTable& verbs) {
   AddVerb(Subcommand(app, "plan", "find the best plan for a model on a machine"), verbs,
-          std::make_shared<PlanFlags>(), [](const PlanFlags& flags) {
+          std::make_shared<PlanFlags>(), [](const PlanFlags& flags) -> absl::StatusOr<Answer> {
+            RETURN_IF_ERROR(CheckTogether(flags));
             return RunInStages(flags.stages,
                                [&](Stages* stages) { return AnswerPlanVerb(flags, stages); });
           });

@@ -99,6 +99,15 @@ void Print(const std::string& text) {
   if (!std::cout.good() && g_output_error == 0) g_output_error = errno != 0 ? errno : EIO;
 }
 
+bool IsStream(const std::string& path) {
+  return path == "/dev/stdin" || path == "/dev/stdout" || path == "/dev/stderr" ||
+         path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/");
+}
+
+bool IsStdout(const std::string& path) {
+  return path == "/dev/stdout" || path == "/dev/fd/1" || path == "/proc/self/fd/1";
+}
+
 int CodeOfOutput(int code) {
   if (g_output_error == 0) return code;
   if (g_output_error == EPIPE && g_pipes_end_it) {

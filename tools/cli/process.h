@@ -36,6 +36,11 @@ extern std::string g_program;
 // Writes to stdout. What cannot be written shows in CodeOfOutput.
 void Print(const std::string& text);
 
+// Whether a file of that name is one of the process's streams, whatever that is.
+bool IsStream(const std::string& path);
+// Whether a file of that name is stdout: the program's answer is then no part of it.
+bool IsStdout(const std::string& path);
+
 // Final exit code, for the end of main: 5 in place of 0, and a message, if something could not be
 // written to stdout. A pipe whose reader has gone (`| head`) ends the process without a word, by
 // SIGPIPE as every other program, unless that was ignored when the process began.

@@ -44,7 +44,7 @@ absl::Status SetTimeline(RunFlags& flags) {
   std::string& path = flags.request.timeline;
   if (path == "none") {
     path.clear();
-  } else if (path.empty()) {
+  } else if (path.empty() && !IsStream(flags.plan)) {
     path = flags.plan + ".measured.json";
     flags.default_timeline = true;
     const absl::Status writable = CheckWritable(path, "--timeline");

@@ -9,6 +9,7 @@
 #include "tools/cli/notes.h"
 #include "tools/cli/plan_tables.h"
 #include "tools/cli/planning.h"
+#include "tools/cli/process.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/staging.h"
 #include "tools/cli/text.h"
@@ -61,6 +62,10 @@ absl::Status AddMeasuredFile(const std::string& path, Timeline& timeline) {
 }
 
 absl::StatusOr<Answer> RunSimulate(const SimulateFlags& flags, Stages* stages) {
+  if (flags.output.empty() && IsStream(flags.plan)) {
+    return UsageError(
+        absl::StrCat("-o is missing: beside '", flags.plan, "' there is no place for a timeline"));
+  }
   const std::string path = flags.output.empty() ? flags.plan + ".timeline.json" : flags.output;
   RETURN_IF_ERROR(CheckWritable(path, "-o"));
   ASSIGN_OR_RETURN(const LoadedPlan loaded,

@@ -15,6 +15,11 @@ namespace partita {
 
 // Empty: it names a verb, or no word at all.
 std::string UnknownVerb(const CLI::App& app, const std::vector<std::string>& args);
+// The same of a help's topic, the words behind "help": a verb, or one of its verbs.
+std::string UnknownTopic(const CLI::App& app, const std::vector<std::string>& topic);
+// Long flags that are none, of which CLI11 takes the value for another argument; what was parsed is
+// known. Empty: none is.
+std::string MistypedFlags(const CLI::App& app, const std::vector<std::string>& args);
 // Text of an error of CLI11: what is missing, unknown or given twice, with the verb's usage.
 std::string ParseErrorText(const CLI::App& app, const CLI::ParseError& error);
 // An option that was given no text, as by a variable of a script that is not set, or a flag of every

@@ -91,8 +91,13 @@ std::string NoteOf(const CoreSharing& sharing) {
 std::vector<std::string> NotesOn(const PricedMachine& priced) {
   std::vector<std::string> notes;
   const DeviceTopology& topology = priced.machine->topology;
+  const std::string profile =
+      priced.unused_profile.empty()
+          ? ""
+          : absl::StrCat("'", priced.unused_profile, "' is not looked at: '", priced.machine->name,
+                         "' is not this host, and priced by its figures");
   for (std::string note : {NoteOf(CoreSharingOf(topology)),
-                           NoteOfFloat32(topology, priced.precision, priced.backends)}) {
+                           NoteOfFloat32(topology, priced.precision, priced.backends), profile}) {
     if (!note.empty()) notes.push_back(std::move(note));
   }
   return notes;

@@ -28,7 +28,8 @@ absl::StatusOr<CoreSharing> CoreSharingOfRun(const DeviceTopology& topology, Ran
 std::string NoteOf(const CoreSharing& sharing);
 
 // Notes for people about a machine for which something is predicted: devices that share
-// cores, and those that compute in float32 though another precision was asked for.
+// cores, those that compute in float32 though another precision was asked for, and a profile that is
+// not looked at.
 std::vector<std::string> NotesOn(const PricedMachine& priced);
 
 }  // namespace partita

@@ -174,6 +174,8 @@ absl::StatusOr<PricedMachine> PriceMachine(const MachineRequest& request) {
   std::set<std::string> measured_products;
   if (priced.is_local) {
     RETURN_IF_ERROR(LoadRecords(request, priced, uncontended, measured_products));
+  } else if (request.profile != MachineRequest().profile) {
+    priced.unused_profile = request.profile;
   }
   RETURN_IF_ERROR(CheckRates(request, priced, measured_products));
   priced.model = MakeDefaultCostModel(priced.machine, priced.profiles, std::move(uncontended));

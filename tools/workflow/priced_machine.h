@@ -95,6 +95,8 @@ struct PricedMachine {
   std::vector<BackendOfClass> backends;       // backends as asked for
   Precision precision = Precision::kFloat32;  // precision as asked for
   bool nondeterministic = false;              // as asked for
+  // A profile that was named, and has nothing to say of a machine that is not this host; or empty.
+  std::string unused_profile;
 
   const Device& device(DeviceId id) const { return machine->topology.device(id); }
   // Precision in which the device computes products: that asked for, if its backend has it.

@@ -71,10 +71,13 @@ ModelPlace PlaceOfModel(const std::string& plan_path, const proto::PlanModel& mo
 
 // Of a model that a plan names: it may have moved.
 absl::Status NameTheFlag(const absl::Status& status, const ModelPlace& place) {
+  // What a plan has is no usage.
+  if (IsUsageError(status)) return absl::InvalidArgumentError(status.message());
   if (status.code() != absl::StatusCode::kNotFound) return status;
-  return absl::NotFoundError(absl::StrCat("the plan is for model '", place.path,
-                                          "': ", status.message(), place.tried,
-                                          ". If it has moved: --model"));
+  const std::string text =
+      absl::StrCat("the plan is for model '", place.path, "': ", status.message(), place.tried);
+  return absl::NotFoundError(
+      absl::StrCat(text, text.back() == '?' ? " " : ". ", "If it has moved: --model"));
 }
 
 absl::StatusOr<LoadedPlan> Load(const PlanSource& request, Stages* stages, bool verify) {

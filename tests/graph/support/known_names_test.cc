@@ -24,6 +24,18 @@ TEST(KnownNamesTest, TheNearestIsMeant) {
       << "as near as each other";
 }
 
+TEST(KnownNamesTest, TheBeginningOfANameIsEnough) {
+  EXPECT_THAT(NearestNames("inc", kModels), ElementsAre("inception_v3"));
+  EXPECT_THAT(NearestNames("RESNET", kModels), ElementsAre("resnet18", "resnet50", "resnet101"));
+  EXPECT_THAT(NearestNames("in", kModels), IsEmpty()) << "two letters say little";
+  EXPECT_THAT(NearestNames("lene", kModels), ElementsAre("lenet"));
+  const std::vector<std::string> flags = {"--batch", "--machine"};
+  EXPECT_THAT(NearestNames("--mach", flags), ElementsAre("--machine"));
+  EXPECT_THAT(NearestNames("--", flags), IsEmpty());
+  const std::vector<std::string> many = {"gpt_a", "gpt_b", "gpt_c", "gpt_d"};
+  EXPECT_THAT(NearestNames("gpt", many), IsEmpty()) << "too many to be a guess";
+}
+
 TEST(KnownNamesTest, WhatIsFarFromAllIsNotGuessed) {
   EXPECT_THAT(NearestNames("vit", kModels), IsEmpty());
   EXPECT_THAT(NearestNames("", kModels), IsEmpty());
@@ -36,7 +48,7 @@ TEST(KnownNamesTest, WhatIsFarFromAllIsNotGuessed) {
 TEST(KnownNamesTest, TheErrorHasAllNames) {
   const std::vector<std::string> searches = {"auto", "annealing"};
   EXPECT_EQ(UnknownNameText("search", "anealing", searches),
-            "unknown search 'anealing'; known are: auto, annealing; did you mean 'annealing'?");
+            "unknown search 'anealing'; did you mean 'annealing'? Known are: auto, annealing");
   EXPECT_EQ(UnknownNameText("search", "magic", searches),
             "unknown search 'magic'; known are: auto, annealing");
   EXPECT_EQ(UnknownNameError("search", "magic", searches).code(), absl::StatusCode::kNotFound);

@@ -291,9 +291,9 @@ def test_simulate_takes_the_machine_of_the_plan():
 
 
 def test_a_machine_file_of_another_host_is_not_this_host():
-    answer("machine discover --devices 2 --oversubscribe -o mine.textproto", "written")
-    answer("compare mlp_tiny --machine mine.textproto --profile_time 0 --evaluations 20 --measure --steps 1", "strategies")
-    text = re.sub(r'hardware: "[^"]*"', 'hardware: "another processor"', pathlib.Path("mine.textproto").read_text())
+    answer("machine discover --devices 2 --oversubscribe -o this_host.textproto", "written")
+    answer("compare mlp_tiny --machine this_host.textproto --profile_time 0 --evaluations 20 --measure --steps 1", "strategies")
+    text = re.sub(r'hardware: "[^"]*"', 'hardware: "another processor"', pathlib.Path("this_host.textproto").read_text())
     pathlib.Path("theirs.textproto").write_text(text)
     refuses("compare mlp_tiny --machine theirs.textproto --profile_time 0 --evaluations 20 --measure", 2, "this host")
     refuses("profile mlp_tiny --machine theirs.textproto", 2, "not this host")
@@ -393,7 +393,7 @@ def test_virtual_devices_are_as_many_as_the_plans():
     if not [part for part in answer("doctor", "parts")["parts"] if part["part"] == "backend cuda" and part["works"]]:
         refuses(f"verify {lenet_plan()} --quick --virtual_devices 2", 5, "GPU|CUDA")
         refuses(f"run {lenet_plan()} --virtual_devices 2", 5, "GPU|CUDA")
-        refuses("machine discover --gpus 1 -o gpus.textproto", 5, "GPU|CUDA")
+        refuses("machine discover --gpus 1 -o discovered.textproto", 5, "GPU|CUDA")
 
 
 def test_time_limit_is_no_interruption():

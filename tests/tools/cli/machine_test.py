@@ -270,6 +270,17 @@ def test_a_machine_is_created_in_one_line_and_planned_for():
     partita(line + " --set h100.matrix_flops=1e12 --set leaf.latency_ns=77")
     changed = pathlib.Path("made.textproto").read_text()
     check("matrix_flops: 1000000000000" in changed and "latency_ns: 77" in changed, changed)
+    check("replaced: made.textproto, which described 'h100-2x8'" in partita(line).out, "what was there is not named")
+    pathlib.Path("mine.textproto").write_text("my notes\n", encoding="utf-8")
+    refuses("machine create -o mine.textproto", 2, "'mine.textproto' is there and no machine file: it would be lost")
+    check(pathlib.Path("mine.textproto").read_text() == "my notes\n", "the notes are gone")
+
+
+def test_a_profile_of_this_host_is_not_for_other_machines():
+    line = f"plan lenet --machine p100-4x4 --devices 2 {FEW} -o of_p100.plan.textproto --json"
+    found = answer(line + " --profile mine.db", "notes")
+    check(any("'mine.db' is not looked at" in note for note in found["notes"]), f"{found['notes']}")
+    check(not any("is not looked at" in note for note in answer(line, "notes")["notes"]), "a note without a reason")
 
 
 def test_what_cannot_be_created_is_refused():

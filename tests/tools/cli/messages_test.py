@@ -221,7 +221,7 @@ def test_wrong_usage_says_what_and_how():
             ("plan lenet --batch=8 --batch 16", r"--batch is given several times"),
             ("plan lenet -batch 8", r"unknown arguments: -batch 8; did you mean '--batch'"),
             ("plan lenet alexnet", r"unknown arguments: alexnet\nUsage: "),
-            ("version", r"unknown verb 'version'; .* did you mean '--version'"),
+            ("version", r"unknown verb 'version'; did you mean '--version'"),
             ("--verion", r"unknown arguments: --verion; did you mean '--version'"),
             ("launch -n 2 x.plan.textproto", r"launch wants what every rank shall do"),
             ("plan lenet --quiet=yes", r"--quiet takes no value"),

@@ -81,7 +81,10 @@ def test_plan_for_several_numbers_of_devices():
     rows = found["scaling"]
     check([row["devices"] for row in rows] == [1, 2, 4], f"{rows}")
     check(rows[0]["predicted_ns"] >= rows[1]["predicted_ns"] >= rows[2]["predicted_ns"], f"{rows}")
-    refuses("plan lenet --machine k80-16x4 --devices 1,2 -o two.plan.textproto", 3, r"-o and --pareto are for one number")
+    for flags in ("-o two.plan.textproto", "--pareto", "--dump_dir stages_of_two", "--stop_after plan"):
+        refuses(f"plan lenet --machine k80-16x4 --devices 1,2 {flags}", 2, r"-o, --pareto, .* are for one number")
+    check(not pathlib.Path("stages_of_two").exists(), "a folder for nothing")
+    refuses("plan lenet --strategy data_parallel --search mcmc", 2, "--strategy data_parallel leaves nothing to --search")
     refuses("plan lenet --machine k80-16x4 --devices 1,,2", 2, r"--devices: wanted is a number of devices")
 
 

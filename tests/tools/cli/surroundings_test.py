@@ -4,6 +4,7 @@
 Called as harness.py says.
 """
 
+import json
 import os
 import pathlib
 import re
@@ -92,7 +93,18 @@ def test_pipes_get_what_a_file_would():
         check(got and len(got[0]) > 100, f"partita {line} wrote {got} into the pipe")
         check(pathlib.Path("fifo").is_fifo(), f"partita {line} has replaced the pipe")
     shown = partita(f"simulate {lenet_plan()} -o /dev/stdout")
-    check(shown.out.startswith("{") and "traceEvents" in shown.out and "written: /dev/stdout" in shown.out, shown.out)
+    check("traceEvents" in json.loads(shown.out), shown.out)
+    check("written: /dev/stdout" in shown.err, shown.err)
+    shown = partita(f"plan mlp_tiny --strategy data_parallel {QUICK} -o /dev/stdout")
+    pathlib.Path("through_stdout.plan.textproto").write_text(shown.out, encoding="utf-8")
+    partita("verify --quick through_stdout.plan.textproto")
+    check("next:" not in shown.err, shown.err)
+    refused = partita(f"simulate {lenet_plan()} -o /dev/stdout --json", 2)
+    check("/dev/stdout is where the answer of --json goes" in refused.json()["error"]["message"], refused.out)
+
+
+def test_a_plan_from_a_stream_has_no_files_beside_it():
+    refuses("simulate /dev/stdin", 2, "-o is missing")
 
 
 def test_a_full_device_is_a_failure_of_the_device():

@@ -120,7 +120,7 @@ def test_the_example_plans_and_the_program_takes_its_plan():
 def test_the_example_says_what_is_wrong():
     folder, _ = built(EXAMPLE)
     said = call(folder / "plan_from_cpp", "lenett", expect=1)
-    check("there is no model 'lenett'" in said and "did you mean 'lenet'?" in said, said)
+    check("unknown model 'lenett'" in said and "did you mean 'lenet'?" in said, said)
 
 
 def test_runtime_and_workflow_are_of_use_too():
