@@ -109,7 +109,8 @@ class Stream {
   // in order with the rest. Host streams: calls on the stream's thread when the work before has
   // run, with the address of the stream; what the library does until it returns is the work. An
   // error fails the stream; nothing is called once it has failed. While the stream is recorded, what
-  // the library enqueues is: the call is made once.
+  // the library enqueues is: the call is made once, also where something else could not be recorded,
+  // since peers that record the same may wait for it.
   virtual void EnqueueNative(std::function<absl::Status(void* native_stream)> call,
                              WorkTiming* timing) = 0;
 

@@ -9,6 +9,7 @@ namespace partita {
 #ifdef PARTITA_HAVE_CUDA_BACKEND
 
 absl::StatusOr<GpuHost> ExamineGpus() { return QueryGpus(); }
+absl::StatusOr<std::string> GpuName(int index) { return QueryGpuName(index); }
 absl::StatusOr<GpuActivity> ExamineGpuActivity(int index) { return QueryGpuActivity(index); }
 
 #else
@@ -23,6 +24,7 @@ absl::Status Missing() {
 }  // namespace
 
 absl::StatusOr<GpuHost> ExamineGpus() { return Missing(); }
+absl::StatusOr<std::string> GpuName(int) { return Missing(); }
 absl::StatusOr<GpuActivity> ExamineGpuActivity(int) { return Missing(); }
 
 #endif

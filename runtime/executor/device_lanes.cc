@@ -89,6 +89,9 @@ void DeviceLanes::Fill(const std::vector<Instruction>& lane, Stream& stream) {
       FillCompute(*compute, *ready);
     } else if (const auto* move = std::get_if<MoveTask>(&task.body)) {
       FillMoves(*move, *ready);
+    } else if (const auto* load = std::get_if<LoadTask>(&task.body)) {
+      const Tensor& tensor = graph_.tensor(program_.tasks.buffer(load->buffer).tensor);
+      loads_batches_ |= tensor.kind != TensorKind::kSeed;
     } else if (IsCommunication(task)) {
       FillCommunication(task, *ready);
     }
@@ -207,6 +210,7 @@ bool DeviceLanes::BeginStep(const StepFeed& feed) {
 }
 
 BatchAddress DeviceLanes::BatchOf(const StepFeed& feed) const {
+  if (!loads_batches_) return {};
   if (staged_) return {stage_->found(), nullptr};
   return {feed.input.bytes.data(), feed.labels.bytes.data()};
 }

@@ -60,7 +60,7 @@ class DeviceLanes {
   // the device stages batches, and the step's is not staged.
   bool BeginStep(const StepFeed& feed);
   void EndStep();
-  // Batch of a step; to be called after BeginStep.
+  // Batch of a step, nothing where the device loads none; to be called after BeginStep.
   BatchAddress BatchOf(const StepFeed& feed) const;
   // Null where batches are loaded from the host's memory.
   BatchStage* stage() const { return stage_.get(); }
@@ -128,6 +128,7 @@ class DeviceLanes {
   std::unique_ptr<DeviceMemory> ones_;
   std::unique_ptr<BatchStage> stage_;
   bool staged_ = false;  // the current step's batch is staged
+  bool loads_batches_ = false;
   std::unique_ptr<Stream> compute_, communication_;
   std::vector<std::unique_ptr<Event>> events_;
   absl::flat_hash_map<TaskId, Event*> event_of_;

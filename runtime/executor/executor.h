@@ -92,7 +92,9 @@ class Executor {
   // Progress of this process's devices, for the watchdog. Any thread.
   struct Progress {
     bool in_step = false;
-    int64_t completed;  // pieces of work, of all steps
+    int64_t completed = 0;  // pieces of work, of all steps
+    // Whether a step may wait for other processes on a device, or in a library, where nobody sees it.
+    bool meets_peers = false;
   };
   Progress CurrentProgress() const;
 

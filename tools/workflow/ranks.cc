@@ -150,14 +150,16 @@ absl::StatusOr<std::vector<MeasuredInstruction>> Ranks::Gather(
   return gathered;
 }
 
+RankState StateOf(const Executor::Progress& progress, bool waits) {
+  if (!progress.in_step) return RankState::kPreparing;
+  return waits || progress.meets_peers ? RankState::kWaiting : RankState::kWorking;
+}
+
 void Ranks::Watch(const Executor* executor) {
   if (executor == nullptr) return watchdog_->Watch(nullptr);
   watchdog_->Watch([executor, port = port_.get(), waiting = RunQueueDelay()]() mutable {
     const Executor::Progress progress = executor->CurrentProgress();
-    const RankState state = !progress.in_step ? RankState::kPreparing
-                            : port->waiting() ? RankState::kWaiting
-                                              : RankState::kWorking;
-    return RankProgress{state, progress.completed, waiting.Total()};
+    return RankProgress{StateOf(progress, port->waiting()), progress.completed, waiting.Total()};
   });
 }
 

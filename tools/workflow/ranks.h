@@ -22,6 +22,9 @@ namespace partita {
 // hardware). InvalidArgument naming the first two ranks of one class whose hardware differs.
 absl::Status CompareHardware(std::span<const std::pair<std::string, std::string>> ranks);
 
+// What a rank reports of itself. `waits`: for messages of others.
+RankState StateOf(const Executor::Progress& progress, bool waits);
+
 // Rank of this process among those that run one plan together: rank r has device r. One thread at a
 // time, never while the executor is in a step.
 class Ranks {
@@ -61,7 +64,8 @@ class Ranks {
   absl::StatusOr<std::vector<MeasuredInstruction>> Gather(
       const std::vector<MeasuredInstruction>& own, int64_t tasks);
 
-  // Reports this executor's progress to the watchdog, until the next call; null: none.
+  // Reports this executor's progress to the watchdog, until the next call; null: none. How long a step
+  // takes whose ranks meet on their devices only the executor judges (ExecutorSetup::hang_seconds).
   void Watch(const Executor* executor);
 
   // All ranks call one of them at the end. Fail returns the exit code if all ranks have failed with

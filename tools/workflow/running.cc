@@ -113,12 +113,9 @@ absl::StatusOr<std::string> HardwareOf(const PlacedDevice& device) {
     ASSIGN_OR_RETURN(const Host host, ExamineHost());
     return host.hardware;
   }
-  ASSIGN_OR_RETURN(const GpuHost host, ExamineGpus());
-  for (const GpuProperties& gpu : host.gpus) {
-    if (gpu.index == device.spec.index) return gpu.name;
-  }
-  return absl::UnavailableError(
-      absl::StrCat("GPU ", device.spec.index, " is not among the ", host.gpus.size(), " here"));
+  const absl::StatusOr<std::string> name = GpuName(device.spec.index);
+  if (!absl::IsInvalidArgument(name.status())) return name;
+  return absl::UnavailableError(name.status().message());
 }
 
 // The devices and what connects them.

@@ -331,6 +331,11 @@ void CudaStream::HostCall(std::function<absl::Status()> call, WorkTiming* timing
 
 void CudaStream::EnqueueNative(std::function<absl::Status(void* native_stream)> call,
                                WorkTiming* timing) {
+  if (capture_ != nullptr && !capture_->status.ok() && !state_->failed()) {
+    absl::Status status = state_->MakeCurrent();
+    status.Update(call(stream_));
+    return capture_->status.Update(status);  // what was refused before stays
+  }
   Do("library call", timing, [&]() -> absl::Status {
     return call(stream_);  // which adds to a capture what it enqueues
   });

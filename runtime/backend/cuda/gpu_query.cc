@@ -101,12 +101,27 @@ absl::StatusOr<GpuHost> QueryGpus() {
   return host;
 }
 
-absl::StatusOr<GpuActivity> QueryGpuActivity(int index) {
+namespace {
+
+absl::Status CheckIsThere(int index) {
   ASSIGN_OR_RETURN(const int count, CountGpus());
-  if (index < 0 || index >= count) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("GPU ", index, " is not among the ", count, " of this machine"));
-  }
+  if (index >= 0 && index < count) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("GPU ", index, " is not among the ", count,
+                   " that this process is shown (CUDA_VISIBLE_DEVICES hides others)"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> QueryGpuName(int index) {
+  RETURN_IF_ERROR(CheckIsThere(index));
+  cudaDeviceProp properties;
+  RETURN_IF_ERROR(CudaStatus(cudaGetDeviceProperties(&properties, index), "asking about a GPU"));
+  return std::string(properties.name);
+}
+
+absl::StatusOr<GpuActivity> QueryGpuActivity(int index) {
+  RETURN_IF_ERROR(CheckIsThere(index));
   GpuActivity activity;
   const auto nvml = LoadNvml();
   void* device = nvml == nullptr ? nullptr : NvmlDeviceOf(*nvml, index);

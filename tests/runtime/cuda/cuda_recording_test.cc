@@ -243,6 +243,23 @@ TEST_F(CudaRecordingTest, WhatALibraryEnqueuesIsRecordedAndTheLibraryCalledOnce)
   EXPECT_EQ(calls, 1);
 }
 
+// Peers that record the same call of a library may wait for it.
+TEST_F(CudaRecordingTest, LibrariesAreCalledAlsoWhereSomethingIsRefused) {
+  CudaRecording recording(arguments_);
+  ASSERT_TRUE(recording.Begin().ok());
+  streams_[1]->HostCall([] { return absl::OkStatus(); }, nullptr);
+  int calls = 0;
+  streams_[1]->EnqueueNative(
+      [&](void*) {
+        ++calls;
+        return absl::OkStatus();
+      },
+      nullptr);
+  const absl::Status ended = recording.End();
+  EXPECT_EQ(ended.code(), absl::StatusCode::kUnimplemented) << ended;
+  EXPECT_EQ(calls, 1);
+}
+
 TEST_F(CudaRecordingTest, ACaptureThatDoesNotBeginLeavesTheStreamsAsTheyWere) {
   runtime_.begin_capture = cudaErrorNotSupported;
   CudaRecording recording(arguments_);

@@ -132,6 +132,20 @@ TEST(MaxPoolPlanesTest, EqualTheDefinitionOfPooling) {
   EXPECT_EQ(planes, size_t{2} * kCases);
 }
 
+// A block of some GPUs (sm_86, sm_89, sm_120) has 99 KiB.
+TEST(MaxPoolPlanesTest, PlanesFitIntoTheLeastSharedMemory) {
+  std::mt19937_64 random(9);
+  for (const auto& [side, is_by_planes] : {std::pair(112, true), std::pair(162, false)}) {
+    Case c;
+    c.pool.stride = {4, 4};
+    c.x = {1, 1, side, side};
+    c.y = {1, 1, (side + 3) / 4, (side + 3) / 4};
+    size_t planes = 0;
+    ExpectTheDefinition(c, random, &planes);
+    EXPECT_EQ(planes, is_by_planes ? 2u : 0u) << side;
+  }
+}
+
 // Planes that no block holds.
 TEST(MaxPoolPlanesTest, LargePlanesArePooledElementByElement) {
   std::mt19937_64 random(8);

@@ -108,6 +108,42 @@ TEST_F(ReplayedStepsTest, DevicesOfOneProcessReplayWhatEachHasRecorded) {
   EXPECT_EQ(counting->BytesReceived(), plain->BytesReceived());
 }
 
+// A device in the middle of the model. Batches that are staged go through two places of the first
+// device's memory, from wherever they come.
+TEST_F(ReplayedStepsTest, WhereBatchesComeFromIsOfNoInterestToDevicesThatLoadNone) {
+  Strategy strategy = BySample(graph_, 1);
+  strategy.configs[graph_.anchors()[1].index()].devices = {DeviceId(1)};
+  const auto losses_of = [&](bool replay, std::vector<bool>& replayed) {
+    ExecutorSetup setup = SetupOf(2);
+    setup.replay = replay;
+    const auto executor = ModelWriter::Get(OpenExecutor(
+        graph_, ModelWriter::Get(CanonicalStep(graph_, strategy, {.devices = 2})), setup));
+    EXPECT_TRUE(WriteValues(graph_, ModelWriter::Get(InitialState(graph_, 1)), *executor).ok());
+    std::vector<std::pmr::vector<float>> x;
+    std::vector<std::pmr::vector<int32_t>> y;
+    for (int k = 0; k < 3; ++k) {
+      const auto elements =
+          static_cast<size_t>(Volume(graph_.WholeType(TensorRole::kSamples).shape));
+      x.emplace_back(elements, 0.25f * static_cast<float>(k + 1), executor->batch_memory());
+      y.emplace_back(static_cast<size_t>(graph_.batch()), k, executor->batch_memory());
+    }
+    std::vector<double> losses;
+    for (int step = 0; step < kSteps; ++step) {
+      const auto own = static_cast<size_t>(step % 3), next = (own + 1) % 3;
+      executor->Stage(HostTensorOf(x[next]), HostTensorOf(y[next]));
+      const StepResult result = ModelWriter::Get(
+          executor->Step(HostTensorOf(x[own]), HostTensorOf(y[own]), {.step = step, .seed = 3}));
+      losses.push_back(result.outputs[0]);
+      replayed.push_back(result.replayed);
+    }
+    return losses;
+  };
+  std::vector<bool> replayed, plain;
+  const std::vector<double> losses = losses_of(true, replayed);
+  EXPECT_EQ(replayed, std::vector<bool>({false, false, false, true, true, true}));
+  EXPECT_EQ(losses_of(false, plain), losses);
+}
+
 TEST_F(ReplayedStepsTest, ALibraryThatDoesNotSplitIsNotRecorded) {
   ExecutorSetup setup = SetupOf(2);
   setup.nccl_library = PARTITA_NCCL_2_17_ON_HOST;

@@ -23,5 +23,16 @@ TEST(CompareHardwareTest, ARankOnOtherHardwareIsNamed) {
   EXPECT_THAT(status.message(), HasSubstr("H200"));
 }
 
+// In a library or on its device a rank waits for others where nobody sees it: it does not hang.
+TEST(StateOfTest, WhoMayMeetOthersInAStepWaits) {
+  Executor::Progress progress{.in_step = true, .completed = 7};
+  EXPECT_EQ(StateOf(progress, false), RankState::kWorking);
+  EXPECT_EQ(StateOf(progress, true), RankState::kWaiting);
+  progress.meets_peers = true;
+  EXPECT_EQ(StateOf(progress, false), RankState::kWaiting);
+  progress.in_step = false;
+  EXPECT_EQ(StateOf(progress, true), RankState::kPreparing);
+}
+
 }  // namespace
 }  // namespace partita
