@@ -58,13 +58,14 @@ class GpuSuite(unittest.TestCase):
     def test_nccl_sections_run_with_the_test_library(self):
         if not TEST_LIBRARY:
             self.skipTest("this build has no nccl communicator")
-        done = run("--backend", "reference", "--sections", "nccl,nccl_test_library", "--devices", "2", "--plans", "2",
+        done = run("--backend", "reference", "--sections", "nccl,nccl_test_library,several_gpus", "--devices", "2", "--plans", "2",
                    "--nccl_library", TEST_LIBRARY, "--nccl_test_library", TEST_LIBRARY)
         self.assertEqual(done.returncode, 0, done.stderr)
-        one_rank, plans = report_of(done)["sections"]
+        one_rank, plans, of_gpus = report_of(done)["sections"]
         self.assertEqual(one_rank["details"]["collectives"], 48)
-        self.assertEqual(plans["details"]["communicator"], "nccl")
-        self.assertEqual(plans["details"]["random"][0]["equal"], 1)
+        for section in (plans, of_gpus):
+            self.assertEqual(section["details"]["communicator"], "nccl")
+            self.assertEqual(section["details"]["random"][0]["equal"], 1)
 
     def test_the_program_plans_proves_trains_and_compares(self):
         # Of AlexNet there is nothing in a precision that cores do not have.

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 #include <random>
 
@@ -5,6 +6,7 @@
 #include "graph/collective/algorithms.h"
 #include "graph/support/status_macros.h"
 #include "runtime/backend/backends.h"
+#include "runtime/backend/gpus.h"
 #include "runtime/comm/communicators.h"
 #include "tests/gpu/plans_on_devices.h"
 #include "tests/gpu/sections.h"
@@ -85,6 +87,27 @@ absl::StatusOr<SectionFindings> CheckNcclTestLibrary(const SuiteOptions& options
       MakeCommunicator("nccl", {.devices = 1, .nccl_library = options.nccl_test_library}).status());
   return CheckPlans(options, {[&](int count) { return VirtualDevices(backend, count); },
                               options.other_plans(), "nccl", options.nccl_test_library});
+}
+
+absl::StatusOr<SectionFindings> CheckSeveralGpus(const SuiteOptions& options) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<const Backend> backend, MakeBackend(options.backend));
+  int gpus = 0;
+  if (backend->RunsOnHost()) {  // whose devices are as many as one likes
+    gpus = *std::max_element(options.devices.begin(), options.devices.end());
+  } else {
+    ASSIGN_OR_RETURN(const GpuHost host, ExamineGpus());
+    gpus = static_cast<int>(host.gpus.size());
+  }
+  if (gpus < 2) return absl::UnavailableError("there is one GPU here; wanted are several");
+  SuiteOptions here = options;
+  std::erase_if(here.devices, [gpus](int devices) { return devices > gpus; });
+  if (here.devices.empty()) here.devices = {gpus};
+  const auto devices = [&](int count) {
+    std::vector<PlacedDevice> placed;
+    for (int d = 0; d < count; ++d) placed.push_back({backend, {.index = d}});
+    return placed;
+  };
+  return CheckPlans(here, {devices, options.other_plans(), "nccl", options.nccl_library});
 }
 
 }  // namespace partita

@@ -13,6 +13,8 @@ constexpr SuiteSection kSections[] = {
     {"nccl", CheckNccl, "collectives of one rank through NCCL's own library"},
     {"nccl_test_library", CheckNcclTestLibrary,
      "plans through the nccl communicator, its ranks on one GPU, with a test library"},
+    {"several_gpus", CheckSeveralGpus,
+     "experts and random plans over the GPUs of this machine, through NCCL"},
     {"profiler", ProfileWork, "kernels with cold and warm caches, pinned and pageable copies"},
     {"lenet", CompareLenet, "LeNet's step on the GPU and on all cores"},
     {"alexnet", TimeAlexNet, "AlexNet's step by batch and precision, with gaps and memory"},

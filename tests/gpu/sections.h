@@ -20,6 +20,8 @@ absl::StatusOr<SectionFindings> CheckNccl(const SuiteOptions& options);
 // Plans through the nccl communicator with the test library of NCCL's functions, whose ranks are
 // virtual devices of this backend.
 absl::StatusOr<SectionFindings> CheckNcclTestLibrary(const SuiteOptions& options);
+// Plans over several GPUs of this machine through NCCL, one process for all, against the serial model.
+absl::StatusOr<SectionFindings> CheckSeveralGpus(const SuiteOptions& options);
 // Times of typical kernels with cold and with warm caches, and copies from pinned and from pageable
 // host memory.
 absl::StatusOr<SectionFindings> ProfileWork(const SuiteOptions& options);
