@@ -4,8 +4,10 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -387,7 +389,28 @@ class NcclCommunicator : public Communicator {
 
 }  // namespace
 
+namespace {
+
+// Variables of NCCL's that overrule how communicators are made here.
+absl::Status CheckVariables() {
+  constexpr struct {
+    const char *name, *value, *why;
+  } kWrong[] = {
+      {"NCCL_COMM_BLOCKING", "1", "ranks that connect one after another would wait for ever"},
+      {"NCCL_COMM_SPLIT_SHARE_RESOURCES", "0", "an abort would not end recorded steps"}};
+  for (const auto& wrong : kWrong) {
+    const char* value = std::getenv(wrong.name);
+    if (value == nullptr || std::string_view(value) != wrong.value) continue;
+    return UsageError(absl::StrCat(wrong.name, "=", value,
+                                   " is set in the environment: ", wrong.why, ". Unset it"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<Communicator>> MakeNcclCommunicator(const NcclSetup& setup) {
+  RETURN_IF_ERROR(CheckVariables());
   if (setup.port != nullptr && setup.port->size() != setup.devices) {
     return absl::InvalidArgumentError(
         absl::StrCat("the program has ", setup.devices, " devices and the run ", setup.port->size(),

@@ -39,9 +39,9 @@ struct NcclSetup {
 // it frees no communicator whose calls are part of a graph that is still there.
 //
 // A library before 2.18 cannot split: there each communicator is connected by an id of its own and
-// does not block, a thread that enqueues looks for its calls' end, and steps are not recorded. Nor
-// may NCCL's own variable NCCL_COMM_SPLIT_SHARE_RESOURCES keep splits from sharing: an abort would
-// not end recorded steps then.
+// does not block, a thread that enqueues looks for its calls' end, and steps are not recorded. NCCL's
+// own variables that change this are refused (UsageError): NCCL_COMM_SPLIT_SHARE_RESOURCES=0, with
+// which an abort would not end recorded steps, and NCCL_COMM_BLOCKING=1.
 absl::StatusOr<std::unique_ptr<Communicator>> MakeNcclCommunicator(const NcclSetup& setup);
 
 }  // namespace partita

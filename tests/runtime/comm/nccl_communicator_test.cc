@@ -99,6 +99,17 @@ TEST(NcclCallsTest, AllToAllPairsSendsWithReceives) {
   EXPECT_EQ(calls[2].count, 2u);
 }
 
+TEST(NcclLibraryTest, VariablesThatChangeHowRanksConnectAreRefused) {
+  for (const auto& [name, value] :
+       {std::pair("NCCL_COMM_BLOCKING", "1"), std::pair("NCCL_COMM_SPLIT_SHARE_RESOURCES", "0")}) {
+    setenv(name, value, 1);
+    const absl::Status status =
+        MakeNcclCommunicator({.devices = 1, .soname = PARTITA_NCCL_ON_HOST}).status();
+    unsetenv(name);
+    EXPECT_THAT(status.message(), HasSubstr(name));
+  }
+}
+
 TEST(NcclLibraryTest, AMissingLibraryIsUnavailableAndNamed) {
   const auto missing = MakeNcclCommunicator({.devices = 2, .soname = "/nowhere/libnccl.so.2"});
   EXPECT_EQ(missing.status().code(), absl::StatusCode::kUnavailable);
