@@ -152,7 +152,7 @@ absl::StatusOr<ModelEvaluation::Sums> ModelEvaluation::RunBatch(const Batch& bat
               result.outputs[correct_output_]};
 }
 
-absl::StatusOr<ModelEvaluation::Sums> ModelEvaluation::RunPaddedBatch(Batch batch) {
+absl::StatusOr<ModelEvaluation::Sums> ModelEvaluation::RunPaddedBatch(Batch& batch) {
   ASSIGN_OR_RETURN(Sums sums, RunBatch(batch));
   const auto samples = static_cast<double>(graph_.batch());
   const auto copies = samples - static_cast<double>(batch.valid);
@@ -187,11 +187,12 @@ absl::StatusOr<EvaluationResult> ModelEvaluation::Run(const TrainingState& state
     if (IsSet(stop)) return InterruptedError("evaluation interrupted");
     ASSIGN_OR_RETURN(Batch batch, batches->Next());
     result.samples += batch.valid;
-    const absl::StatusOr<Sums> sums = RunPaddedBatch(std::move(batch));
+    const absl::StatusOr<Sums> sums = RunPaddedBatch(batch);
     if (absl::IsOutOfRange(sums.status())) {
       return NotFiniteError(absl::StrCat(sums.status().message(), " (", source->Describe(), ")"));
     }
     RETURN_IF_ERROR(sums.status());
+    batches->Recycle(std::move(batch));
     result.loss += sums->loss;
     result.accuracy += sums->correct;
     if (on_batch_) on_batch_(b + 1, batches->batches_per_epoch());

@@ -72,7 +72,8 @@ class ModelEvaluation {
   absl::StatusOr<Sums> RunBatch(const Batch& batch);
   // The error of a batch whose loss is not.
   absl::Status NotFinite(const Batch& batch, double loss) const;
-  absl::StatusOr<Sums> RunPaddedBatch(Batch batch);
+  // Overwrites what a batch that is not full is padded with.
+  absl::StatusOr<Sums> RunPaddedBatch(Batch& batch);
 
   const Graph graph_;
   // Weight of the training graph for each TensorId of the evaluation graph.

@@ -37,7 +37,8 @@ struct MaxPoolWork {
     visit(x, dy, to);
   }
 
-  static constexpr int kMostPlaneBytes = 99 << 10;  // of shared memory: what each GPU from sm_80 on has
+  // Shared memory that a block may have on each GPU from sm_80 on.
+  static constexpr int kMostPlaneBytes = 99 << 10;
   // Shared memory of a block: its planes of x, then of dx; of a gradient dy, and the places.
   int64_t shared_bytes() const {
     const int64_t of_windows = !gradient ? 0 : int64_t{6} * windows_of_plane.value;
