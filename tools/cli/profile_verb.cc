@@ -15,6 +15,7 @@
 #include "tools/cli/progress.h"
 #include "tools/cli/verb.h"
 #include "tools/cli/verb_options.h"
+#include "tools/workflow/input_path.h"
 #include "tools/workflow/profiling/profiling.h"
 
 namespace partita {
@@ -94,6 +95,7 @@ absl::StatusOr<Answer> RunProfile(const ProfileFlags& flags) {
     return UsageError(
         "profile takes one of: a model, whose kernels it measures, --list and --forget TEXT");
   }
+  if (flags.model.model.empty()) RETURN_IF_ERROR(CheckThere(path));
   if (flags.list) return ListRecords(path);
   if (!flags.forget.empty()) return ForgetRecords(path, flags.forget);
   ModelRequest wanted = flags.model;

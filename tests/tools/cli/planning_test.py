@@ -49,7 +49,7 @@ def test_profiles_are_listed_forgotten_and_measured_again():
     check(again["measured"] + again["known"] == first["measured"] and again["known"] <= links, f"{again}, {links}")
     for wrong in ("profile", "profile lenet --list", "profile --list --forget pool2d"):
         refuses(wrong, 2, "profile takes one of: a model")
-    refuses("profile --list --profile absent.db", 3, "absent.db")
+    refuses("profile --list --profile absent.db", 3, "there is no file 'absent.db'")
 
 
 def test_compare_of_many_devices_is_of_experts_for_pods():
