@@ -163,7 +163,9 @@ class Executor::Impl {
     return not_finite_.Take(options_.port);
   }
 
-  Progress CurrentProgress() const { return {in_step_.load(), Completed(), meets_peers_.load()}; }
+  Progress CurrentProgress() const {
+    return {in_step_.load(), Completed(), communicator_->EnqueueMeetsPeers()};
+  }
 
   void CheckFinite(bool on) { options_.check_finite = on; }
   void RecordTimeline(bool on) { options_.record_timeline = on; }
@@ -276,7 +278,6 @@ class Executor::Impl {
       streams.push_back(lanes == nullptr ? nullptr : &lanes->communication());
     }
     RETURN_IF_ERROR(communicator_->Connect(streams));
-    meets_peers_ = communicator_->EnqueueMeetsPeers();
     if (communicator_->EnqueueMeetsPeers() && Lanes().size() > 1) {
       ASSIGN_OR_RETURN(threads_, DeviceThreads::Start(Lanes().size()));
     }
@@ -532,7 +533,7 @@ class Executor::Impl {
   std::vector<Turn> turns_;
   int64_t round_ = 0;
   int64_t enqueued_ = 0;  // steps, piece by piece: some to be recorded
-  std::atomic<bool> in_step_{false}, meets_peers_{false};
+  std::atomic<bool> in_step_{false};
   std::mutex mutex_;
   absl::Status first_error_;
   std::unique_ptr<StepWatch> watch_;

@@ -33,7 +33,7 @@ struct Row {
   Evaluation evaluation;
   SourceShares shares;
   std::optional<Nanos> measured;
-  std::vector<int64_t> steps, turns;  // measured, in ns: of steps, and medians of turns of a few
+  std::vector<int64_t> steps, rounds;  // measured, in ns: of steps, and medians of rounds of a few
   std::optional<StepRatio> over_fastest;
   std::optional<bool> equal;
 };
@@ -244,15 +244,15 @@ class CompareRun {
     const Row* fastest = nullptr;
     for (Row& row : rows_) {
       if (!IsRun(row)) continue;
-      const auto steps = measurement.TimesOf(next), turns = measurement.TurnsOf(next);
+      const auto steps = measurement.TimesOf(next), rounds = measurement.RoundsOf(next);
       row.steps.assign(steps.begin(), steps.end());
-      row.turns.assign(turns.begin(), turns.end());
+      row.rounds.assign(rounds.begin(), rounds.end());
       row.measured = times[next++];
       if (!row.measured.has_value()) continue;
       if (fastest == nullptr || *row.measured < *fastest->measured) fastest = &row;
     }
     for (Row& row : rows_) {
-      if (row.measured.has_value()) row.over_fastest = RatioOf(row.turns, fastest->turns);
+      if (row.measured.has_value()) row.over_fastest = RatioOf(row.rounds, fastest->rounds);
     }
     return absl::OkStatus();
   }

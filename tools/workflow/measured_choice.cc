@@ -26,15 +26,12 @@ class Halving {
  public:
   Halving(std::span<const Contender> contenders, const std::function<double()>& part_of_time,
           StepTimer& timer)
-      : contenders_(contenders),
-        part_of_time_(part_of_time),
-        timer_(timer),
-        rounds_(contenders.size()) {
+      : contenders_(contenders), part_of_time_(part_of_time), timer_(timer) {
     for (size_t k = 0; k < contenders.size(); ++k) left_.push_back(k);
   }
 
   absl::StatusOr<MeasuredChoice> Run() {
-    if (!IsOver()) RETURN_IF_ERROR(TakeRound());
+    if (!IsOver()) RETURN_IF_ERROR(timer_.Round());
     const double begin = part_of_time_();
     const double of_level = (1 - begin) / LevelsOf(contenders_.size());
     size_t steps = kFirstSteps;
@@ -58,26 +55,15 @@ class Halving {
   absl::Status Measure(size_t steps, double until) {
     const auto lacks = [&](size_t k) { return timer_.TimesOf(k).size() < steps; };
     while (part_of_time_() < until && std::any_of(left_.begin(), left_.end(), lacks)) {
-      RETURN_IF_ERROR(TakeRound());
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status TakeRound() {
-    std::vector<size_t> before;
-    for (size_t k : left_) before.push_back(timer_.TimesOf(k).size());
-    RETURN_IF_ERROR(timer_.Round());
-    for (size_t i = 0; i < left_.size(); ++i) {
-      const auto steps = timer_.TimesOf(left_[i]).subspan(before[i]);
-      if (!steps.empty()) rounds_[left_[i]].push_back(TimingOf(steps).median_ns);
+      RETURN_IF_ERROR(timer_.Round());
     }
     return absl::OkStatus();
   }
 
   // Whether one is faster than the other beyond the spread.
   bool IsFaster(size_t a, size_t b) const {
-    const auto ratio = RatioOf(rounds_[a], rounds_[b]);
-    return std::min(rounds_[a].size(), rounds_[b].size()) >= kFewestRounds && ratio->high < 1;
+    const auto x = timer_.RoundsOf(a), y = timer_.RoundsOf(b);
+    return std::min(x.size(), y.size()) >= kFewestRounds && RatioOf(x, y)->high < 1;
   }
 
   // How many times as long as predicted steps take here: the upper median, by which the right plan was
@@ -178,8 +164,6 @@ class Halving {
   const std::function<double()>& part_of_time_;
   StepTimer& timer_;
   std::vector<size_t> left_;
-  // By contender: the medians of its steps in each round, in ns. Those that are left were in all.
-  std::vector<std::vector<int64_t>> rounds_;
 };
 
 }  // namespace

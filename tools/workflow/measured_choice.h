@@ -27,6 +27,8 @@ class StepTimer {
   // Takes more steps of all that are not dropped, in turn: as many of each, as long as there is time.
   virtual absl::Status Round() = 0;
   virtual std::span<const int64_t> TimesOf(size_t contender) const = 0;  // ns
+  // The median of its steps in each round, in ns.
+  virtual std::span<const int64_t> RoundsOf(size_t contender) const = 0;
   // Takes no more steps of this one.
   virtual void Drop(size_t contender) = 0;
 };

@@ -142,10 +142,7 @@ absl::Status InterleavedMeasurement::TakeTurn(Entry& entry, int& left) {
   const bool one_by_one = !has_teams_ && entry.last_ns >= kLongStep;
   if (!one_by_one) RETURN_IF_ERROR(Step(entry, false));
   const int steps = one_by_one ? 1 : left;
-  const size_t before = entry.times.size();
   for (int k = 0; k < steps && !IsOver(); ++k) RETURN_IF_ERROR(Step(entry, true));
-  const auto turn = std::span<const int64_t>(entry.times).subspan(before);
-  if (!turn.empty()) entry.turns.push_back(TimingOf(turn).median_ns);
   left -= steps;
   if (has_teams_) entry.open = nullptr;
   return absl::OkStatus();
@@ -156,12 +153,26 @@ void InterleavedMeasurement::Drop(size_t plan) {
   entries_[plan].open = nullptr;
 }
 
-bool InterleavedMeasurement::HasLongSteps() const {
-  return std::any_of(entries_.begin(), entries_.end(),
-                     [](const Entry& entry) { return entry.last_ns >= kLongStep; });
+int InterleavedMeasurement::StepsOfRound() const {
+  const auto is_new = [](const Entry& entry) { return !entry.is_dropped && entry.times.empty(); };
+  const auto is_long = [](const Entry& entry) { return entry.last_ns >= kLongStep; };
+  const bool takes_one = std::any_of(entries_.begin(), entries_.end(), is_new) ||
+                         std::any_of(entries_.begin(), entries_.end(), is_long);
+  return takes_one ? 1 : kRound;
 }
 
 absl::Status InterleavedMeasurement::Round(int steps) {
+  std::vector<size_t> before;
+  for (const Entry& entry : entries_) before.push_back(entry.times.size());
+  RETURN_IF_ERROR(TakeTurns(steps));
+  for (size_t k = 0; k < entries_.size(); ++k) {
+    const auto made = std::span<const int64_t>(entries_[k].times).subspan(before[k]);
+    if (!made.empty()) entries_[k].rounds.push_back(TimingOf(made).median_ns);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status InterleavedMeasurement::TakeTurns(int steps) {
   std::vector<int> left(entries_.size(), steps);
   for (size_t k = 0; k < entries_.size(); ++k) left[k] = entries_[k].is_dropped ? 0 : steps;
   while (std::any_of(left.begin(), left.end(), [](int n) { return n > 0; })) {
@@ -174,7 +185,10 @@ absl::Status InterleavedMeasurement::Round(int steps) {
 }
 
 absl::Status InterleavedMeasurement::Rounds(int steps) {
-  for (; steps > 0; steps -= kRound) RETURN_IF_ERROR(Round(std::min(kRound, steps)));
+  for (int of_round = 0; steps > 0; steps -= of_round) {
+    of_round = std::min(StepsOfRound(), steps);
+    RETURN_IF_ERROR(Round(of_round));
+  }
   return absl::OkStatus();
 }
 

@@ -95,17 +95,17 @@ class InterleavedMeasurement {
   // Leaves a plan out of all further rounds.
   void Drop(size_t plan);
 
-  // Whether the last step of a plan was so long that plans make single steps in turn.
-  bool HasLongSteps() const;
+  // Steps that the next round best has: one of each plan where some were long, or none was made yet.
+  int StepsOfRound() const;
   // `steps` counted steps of every plan.
   absl::Status Round(int steps = kRound);
   // Rounds until every plan has made so many steps more.
   absl::Status Rounds(int steps);
 
-  // Counted steps of a plan so far, in ns; and the median of each of its turns. Plans that were measured
-  // in the same rounds had their turns beside each other: RatioOf.
+  // Counted steps of a plan so far, in ns; and their median in each round, for RatioOf of plans that
+  // were in the same rounds.
   std::span<const int64_t> TimesOf(size_t plan) const { return entries_[plan].times; }
-  std::span<const int64_t> TurnsOf(size_t plan) const { return entries_[plan].turns; }
+  std::span<const int64_t> RoundsOf(size_t plan) const { return entries_[plan].rounds; }
   // Median of each plan over its counted steps so far; nullopt if it has none.
   std::vector<std::optional<Nanos>> Medians() const;
 
@@ -118,10 +118,11 @@ class InterleavedMeasurement {
     std::unique_ptr<MeasuredPlan> open;  // null: is not
     int64_t last_ns = 0;                 // time of the last step
     std::vector<int64_t> times;          // times of counted steps
-    std::vector<int64_t> turns;          // their medians by turn
+    std::vector<int64_t> rounds;         // their medians by round
     bool is_dropped = false;
   };
   bool IsOver() const { return IsSet(stop_) || std::chrono::steady_clock::now() >= deadline_; }
+  absl::Status TakeTurns(int steps);
   absl::Status TakeTurn(Entry& entry, int& left);
   absl::Status Step(Entry& entry, bool counts);
   // Closes the open plan if another does not fit in memory with it.

@@ -23,11 +23,13 @@ class PlansInTurn : public StepTimer {
   // The first round opens the plans, and makes a step of each.
   absl::Status Round() override {
     if (progress_) progress_(left_);
-    const bool is_first = plans_.TimesOf(0).empty();
-    return plans_.Round(is_first || plans_.HasLongSteps() ? 1 : InterleavedMeasurement::kRound);
+    return plans_.Round(plans_.StepsOfRound());
   }
   std::span<const int64_t> TimesOf(size_t contender) const override {
     return plans_.TimesOf(contender);
+  }
+  std::span<const int64_t> RoundsOf(size_t contender) const override {
+    return plans_.RoundsOf(contender);
   }
   void Drop(size_t contender) override {
     plans_.Drop(contender);

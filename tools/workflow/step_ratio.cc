@@ -8,11 +8,11 @@
 
 namespace partita {
 
-std::optional<StepRatio> RatioOf(std::span<const int64_t> turns, std::span<const int64_t> others) {
+std::optional<StepRatio> RatioOf(std::span<const int64_t> rounds, std::span<const int64_t> others) {
   constexpr double kUnits = 1e9;  // of 1: ratios as whole numbers, as Timing has them
   std::vector<int64_t> ratios;
-  for (size_t k = 0; k < std::min(turns.size(), others.size()); ++k) {
-    const double ratio = static_cast<double>(turns[k]) / static_cast<double>(others[k]);
+  for (size_t k = 0; k < std::min(rounds.size(), others.size()); ++k) {
+    const double ratio = static_cast<double>(rounds[k]) / static_cast<double>(others[k]);
     ratios.push_back(std::llround(std::min(ratio, 1e9) * kUnits));
   }
   if (ratios.empty()) return std::nullopt;

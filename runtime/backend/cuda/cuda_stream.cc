@@ -333,7 +333,7 @@ void CudaStream::EnqueueNative(std::function<absl::Status(void* native_stream)> 
                                WorkTiming* timing) {
   if (capture_ != nullptr && !capture_->status.ok() && !state_->failed()) {
     absl::Status status = state_->MakeCurrent();
-    status.Update(call(stream_));
+    if (status.ok()) status = call(stream_);
     return capture_->status.Update(status);  // what was refused before stays
   }
   Do("library call", timing, [&]() -> absl::Status {

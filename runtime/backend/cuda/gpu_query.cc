@@ -76,6 +76,14 @@ absl::StatusOr<GpuProperties> QueryGpu(int index, const NvmlFunctions* nvml) {
   return gpu;
 }
 
+absl::Status CheckIsThere(int index) {
+  ASSIGN_OR_RETURN(const int count, CountGpus());
+  if (index >= 0 && index < count) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("GPU ", index, " is not among the ", count,
+                   " that this process is shown (CUDA_VISIBLE_DEVICES hides others)"));
+}
+
 }  // namespace
 
 absl::StatusOr<int> CountGpus() {
@@ -100,18 +108,6 @@ absl::StatusOr<GpuHost> QueryGpus() {
   }
   return host;
 }
-
-namespace {
-
-absl::Status CheckIsThere(int index) {
-  ASSIGN_OR_RETURN(const int count, CountGpus());
-  if (index >= 0 && index < count) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("GPU ", index, " is not among the ", count,
-                   " that this process is shown (CUDA_VISIBLE_DEVICES hides others)"));
-}
-
-}  // namespace
 
 absl::StatusOr<std::string> QueryGpuName(int index) {
   RETURN_IF_ERROR(CheckIsThere(index));

@@ -387,10 +387,6 @@ class NcclCommunicator : public Communicator {
   std::atomic<bool> is_recorded_{false};
 };
 
-}  // namespace
-
-namespace {
-
 // Variables of NCCL's that overrule how communicators are made here.
 absl::Status CheckVariables() {
   constexpr struct {

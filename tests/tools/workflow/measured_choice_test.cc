@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <span>
 #include <vector>
 
+#include "cost_model/profile.h"
 #include "tests/testing/ok.h"
 #include "tools/workflow/step_ratio.h"
 
@@ -24,6 +26,7 @@ class MadeUpTimes : public StepTimer {
         steps_of_round_(steps_of_round),
         random_(seed),
         times_(plans_.size()),
+        medians_(plans_.size()),
         dropped_(plans_.size()) {}
 
   absl::Status Round() override {
@@ -37,10 +40,13 @@ class MadeUpTimes : public StepTimer {
         std::normal_distribution<double> time(mean, plan.deviation * mean);
         times_[k].push_back(std::max<int64_t>(1, static_cast<int64_t>(time(random_))));
       }
+      medians_[k].push_back(
+          TimingOf(std::span(times_[k]).last(static_cast<size_t>(steps_of_round_))).median_ns);
     }
     return absl::OkStatus();
   }
   std::span<const int64_t> TimesOf(size_t contender) const override { return times_[contender]; }
+  std::span<const int64_t> RoundsOf(size_t contender) const override { return medians_[contender]; }
   void Drop(size_t contender) override { dropped_[contender] = true; }
   int rounds() const { return rounds_; }
   bool dropped(size_t contender) const { return dropped_[contender]; }
@@ -49,7 +55,7 @@ class MadeUpTimes : public StepTimer {
   std::vector<Plan> plans_;
   const int steps_of_round_;
   std::mt19937_64 random_;
-  std::vector<std::vector<int64_t>> times_;
+  std::vector<std::vector<int64_t>> times_, medians_;
   std::vector<bool> dropped_;
   int rounds_ = 0;
 };
@@ -134,6 +140,7 @@ TEST(MeasuredChoiceTest, AFewStepsAreNoProof) {
       return absl::OkStatus();
     }
     std::span<const int64_t> TimesOf(size_t contender) const override { return times_[contender]; }
+    std::span<const int64_t> RoundsOf(size_t contender) const override { return times_[contender]; }
     void Drop(size_t) override {}
 
    private:
