@@ -153,7 +153,8 @@ absl::StatusOr<DeviceTopology> DeviceTopology::Create(std::vector<Device> device
   DeviceTopology topology;
   topology.table_ = std::make_shared<LazyTable>();
   ASSIGN_OR_RETURN(topology.routes_, Routes::Create(devices, links));
-  topology.channels_ = ChannelsOf(links);
+  const DeviceNames names = NamesOf(devices);
+  for (const Link& link : links) AddChannels(link, names, topology.channels_);
   topology.devices_ = std::move(devices);
   topology.links_ = std::move(links);
   return topology;

@@ -60,6 +60,9 @@ struct Channel {
   std::string name;  // the link's, with ">" or "<" for the two directions of a full-duplex link
   int64_t bytes_per_second = 0;
   Nanos latency;
+  // Whether its link has two ends, one of them a device. Devices do not forward, so all that goes
+  // over it comes from that device or goes to it.
+  bool at_device = false;
 
   friend bool operator==(const Channel&, const Channel&) = default;
 };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "graph/parallel/routes.h"
 
 namespace partita {
 namespace {
@@ -241,10 +242,9 @@ void LevelRoutes::AddRingsBetween(const Enclosed& enclosed, std::span<const int>
 std::vector<Channel> LevelRoutes::Channels() const {
   std::vector<Channel> channels;
   channels.reserve(2 * static_cast<size_t>(link_count_));
-  VisitLinks([&channels](const Link& link) {
-    channels.push_back({absl::StrCat(link.name, ">"), link.bytes_per_second, link.latency});
-    channels.push_back({absl::StrCat(link.name, "<"), link.bytes_per_second, link.latency});
-  });
+  const std::vector<Device> devices = DevicesOf(levels_);
+  const DeviceNames names = NamesOf(devices);
+  VisitLinks([&](const Link& link) { AddChannels(link, names, channels); });
   return channels;
 }
 

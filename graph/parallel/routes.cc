@@ -222,17 +222,24 @@ absl::Status CheckConnected(const VertexGraph& graph, std::span<const Device> de
 
 }  // namespace
 
-std::vector<Channel> ChannelsOf(std::span<const Link> links) {
-  std::vector<Channel> channels;
-  for (const Link& link : links) {
-    if (link.shared) {
-      channels.push_back({link.name, link.bytes_per_second, link.latency});
-      continue;
-    }
-    channels.push_back({absl::StrCat(link.name, ">"), link.bytes_per_second, link.latency});
-    channels.push_back({absl::StrCat(link.name, "<"), link.bytes_per_second, link.latency});
-  }
-  return channels;
+DeviceNames NamesOf(std::span<const Device> devices) {
+  DeviceNames names;
+  names.reserve(devices.size());
+  for (const Device& device : devices) names.insert(device.name);
+  return names;
+}
+
+void AddChannels(const Link& link, const DeviceNames& devices, std::vector<Channel>& channels) {
+  const bool at_device =
+      link.ends.size() == 2 && (devices.contains(link.ends[0]) || devices.contains(link.ends[1]));
+  const auto add = [&](const char* direction) {
+    channels.push_back({.name = absl::StrCat(link.name, direction),
+                        .bytes_per_second = link.bytes_per_second,
+                        .latency = link.latency,
+                        .at_device = at_device});
+  };
+  add(link.shared ? "" : ">");
+  if (!link.shared) add("<");
 }
 
 absl::StatusOr<std::shared_ptr<const Routes>> Routes::Create(std::span<const Device> devices,

@@ -8,14 +8,20 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "graph/parallel/device_topology.h"
 
 namespace partita {
 
-// One channel for each shared link, two for each full-duplex link (first end to second, and back),
-// in the order of the links.
-std::vector<Channel> ChannelsOf(std::span<const Link> links);
+using DeviceNames = absl::flat_hash_set<absl::string_view>;
+// The devices outlive the names.
+DeviceNames NamesOf(std::span<const Device> devices);
+
+// Appends the channels of a link: one of a shared link, two of a full-duplex one, first end to second,
+// and back.
+void AddChannels(const Link& link, const DeviceNames& devices, std::vector<Channel>& channels);
 
 // Devices (the first vertices), switches and media with the links between them.
 struct VertexGraph {

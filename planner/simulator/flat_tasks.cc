@@ -60,7 +60,10 @@ SimulatedResources::SimulatedResources(const DeviceTopology& topology)
   for (const Device& device : topology_.devices()) {
     names_.push_back(absl::StrCat(device.name, " communication"));
   }
-  for (const Channel& channel : topology_.channels()) names_.push_back(channel.name);
+  for (const Channel& channel : topology_.channels()) {
+    names_.push_back(channel.name);
+    is_held_.push_back(!channel.at_device);
+  }
   AddCoreSets();
 }
 

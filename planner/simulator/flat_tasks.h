@@ -25,6 +25,8 @@ namespace partita {
 //     members of the group;
 //   transfers: the communication lanes of its group, and every channel on the routes of its
 //     transfers;
+//   but no channel at a device (Channel::at_device): who would hold it holds that device's
+//     communication lane, so it is free whenever that is;
 //   communication whose devices are all in one node is copying by the cores: it also holds the core
 //     sets of its devices. Between nodes the network does the work and no core is held.
 class SimulatedResources {
@@ -40,6 +42,7 @@ class SimulatedResources {
   // The device of a lane of either kind.
   DeviceId DeviceOfLane(int32_t lane) const { return DeviceId(lane % devices_); }
   int32_t ChannelResource(ChannelId channel) const { return 2 * devices_ + channel.value(); }
+  bool IsHeld(ChannelId channel) const { return is_held_[channel.index()] != 0; }
   std::span<const int32_t> CoreSets(DeviceId device) const { return core_sets_[device.index()]; }
   // "gpu0 compute", "gpu0 communication", a channel's name, "node 0 cores 0-3" or "HOST cores 0-3".
   const std::string& name(int32_t resource) const { return names_[static_cast<size_t>(resource)]; }
@@ -51,6 +54,7 @@ class SimulatedResources {
   DeviceTopology topology_;
   int devices_ = 0;
   std::vector<std::string> names_;
+  std::vector<char> is_held_;                    // by channel
   std::vector<std::vector<int32_t>> core_sets_;  // indexed by device
 };
 

@@ -42,14 +42,14 @@ void ResourceLister::ListBody(const TransferTask& task) {
 }
 
 void ResourceLister::ListRoute(DeviceId from, DeviceId to) {
-  for (ChannelId channel : table_->Of(from, to).channels) Add(resources_.ChannelResource(channel));
+  for (ChannelId channel : table_->Of(from, to).channels) AddChannel(channel);
 }
 
 void ResourceLister::ListRoutes(const TransferTask& task) {
   if (!loads_.has_value()) loads_.emplace(resources_.topology());
   const auto add_routes = [this](DeviceId from) {
     loads_->Add(from, messages_);
-    for (ChannelId channel : loads_->busy()) Add(resources_.ChannelResource(channel));
+    for (ChannelId channel : loads_->busy()) AddChannel(channel);
     loads_->Clear();
     messages_.clear();
   };
@@ -77,7 +77,7 @@ void ResourceLister::ListGroup(const std::vector<DeviceId>& group) {
 std::vector<int32_t> ResourceLister::ChannelsBetween(const std::vector<DeviceId>& group) const {
   std::vector<int32_t> channels;
   for (ChannelId channel : resources_.topology().ChannelsBetween(group)) {
-    channels.push_back(resources_.ChannelResource(channel));
+    if (resources_.IsHeld(channel)) channels.push_back(resources_.ChannelResource(channel));
   }
   return channels;
 }

@@ -35,6 +35,9 @@ class ResourceLister {
   void ListRoute(DeviceId from, DeviceId to);  // of the table
   void ListGroup(const std::vector<DeviceId>& group);
   std::vector<int32_t> ChannelsBetween(const std::vector<DeviceId>& group) const;
+  void AddChannel(ChannelId channel) {
+    if (resources_.IsHeld(channel)) Add(resources_.ChannelResource(channel));
+  }
   void Add(int32_t resource);
 
   const SimulatedResources& resources_;

@@ -3,11 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+#include <set>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "cost_model/machines.h"
 #include "graph/parallel/level_routes.h"
 #include "graph/parallel/routes.h"
 #include "graph/support/error_category.h"
+#include "tests/cost_model/made_topologies.h"
 
 namespace partita {
 namespace {
@@ -21,6 +27,61 @@ int64_t Slowest(const Machine& machine, int from, int to) {
 
 size_t Hops(const Machine& machine, int from, int to) {
   return machine.topology.Route(DeviceId(from), DeviceId(to)).size();
+}
+
+// How many there are; all routes over one begin or end at one device.
+int CheckChannelsAtDevices(const DeviceTopology& topology) {
+  const auto count = static_cast<int32_t>(topology.channels().size());
+  std::vector<std::set<DeviceId>> common(static_cast<size_t>(count));
+  std::vector<bool> met(common.size(), false);
+  for (DeviceId from(0); from.value() < topology.size(); from = DeviceId(from.value() + 1)) {
+    for (DeviceId to(0); to.value() < topology.size(); to = DeviceId(to.value() + 1)) {
+      for (ChannelId channel : topology.Route(from, to)) {
+        const size_t c = channel.index();
+        if (!met[c]) common[c] = {from, to};
+        met[c] = true;
+        std::erase_if(common[c], [&](DeviceId device) { return device != from && device != to; });
+      }
+    }
+  }
+  int at_devices = 0;
+  for (int32_t c = 0; c < count; ++c) {
+    const Channel& channel = topology.channel(ChannelId(c));
+    const auto k = static_cast<size_t>(c);
+    at_devices += channel.at_device;
+    EXPECT_TRUE(!channel.at_device || !met[k] || !common[k].empty()) << channel.name;
+  }
+  return at_devices;
+}
+
+TEST(MachineFamiliesTest, ChannelsAtDevicesServeOneDevice) {
+  for (const NamedMachine& named : NamedMachines()) {
+    SCOPED_TRACE(std::string(named.name));
+    const DeviceTopology topology = named.make()->topology;
+    EXPECT_GE(CheckChannelsAtDevices(topology), topology.size());
+  }
+  for (const MachineFamily& family : MachineFamilies()) {
+    SCOPED_TRACE(std::string(family.example));
+    const int size = FindMachine(std::string(family.example))->topology.size();
+    const DeviceTopology topology =
+        FindMachine(std::string(family.example), std::min(size, 48))->topology;
+    EXPECT_GE(CheckChannelsAtDevices(topology), topology.size());
+  }
+  int at_devices = 0, others = 0;
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    std::mt19937 random(seed);
+    const int devices = 3 + static_cast<int>(random() % 8);
+    std::vector<Device> all;
+    for (int d = 0; d < devices; ++d) all.push_back(Gpu(d));
+    const auto topology =
+        DeviceTopology::Create(all, RandomLinks(devices, 5, devices + 20, random));
+    if (!topology.ok()) continue;
+    const int found = CheckChannelsAtDevices(*topology);
+    at_devices += found;
+    others += static_cast<int>(topology->channels().size()) - found;
+  }
+  EXPECT_GT(at_devices, 100);
+  EXPECT_GT(others, 100);
 }
 
 TEST(MachineFamiliesTest, EveryExampleIsValidSurvivesItsFileAndTakesTheFastestRoutes) {

@@ -72,7 +72,8 @@ std::vector<const Link*> LinksOfChannels(const std::vector<Link>& links) {
 // Where the channels lead from a vertex; empty where one does not begin where the last one ended.
 std::set<std::string> Follow(const RouteChannels& route, const std::string& from,
                              const std::vector<Link>& links) {
-  const std::vector<Channel> channels = ChannelsOf(links);
+  std::vector<Channel> channels;
+  for (const Link& link : links) AddChannels(link, {}, channels);
   const std::vector<const Link*> link_of = LinksOfChannels(links);
   std::set<std::string> at = {from};
   for (ChannelId id : route) {

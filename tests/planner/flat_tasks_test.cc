@@ -97,7 +97,7 @@ TEST(FlatTasksTest, NodesOfOneHostShareItsCores) {
 TEST(FlatTasksTest, CopiesWithinANodeHoldItsCoresAndTrafficBetweenNodesDoesNot) {
   const auto topology = DeviceTopology::Create(
       {Cpu("a", {0}), Cpu("b", {1}), Cpu("c", {0}, 1)},
-      {Wire("bus", {"a", "b"}, true), Wire("net", {"a", "c"}), Wire("net2", {"b", "c"})});
+      {Wire("bus", {"a", "b", "host"}, true), Wire("net", {"a", "c"}), Wire("net2", {"b", "c"})});
   ASSERT_TRUE(topology.ok()) << topology.status();
   const SimulatedResources resources(*topology);
   TaskGraphBuilder builder(3);
@@ -107,14 +107,15 @@ TEST(FlatTasksTest, CopiesWithinANodeHoldItsCoresAndTrafficBetweenNodesDoesNot) 
   EXPECT_THAT(
       HeldBy(flat, resources, within),
       ElementsAre("a communication", "b communication", "bus", "node 0 cores 0", "node 0 cores 1"));
-  EXPECT_THAT(HeldBy(flat, resources, between),
-              ElementsAre("a communication", "c communication", "net<"));
+  EXPECT_THAT(HeldBy(flat, resources, between), ElementsAre("a communication", "c communication"));
 }
 
+// Channels at a device are free whenever its communication lane is.
 TEST(FlatTasksTest, CollectivesHoldTheChannelsBetweenTheirMembers) {
   const auto topology = DeviceTopology::Create(
       {Gpu("g0"), Gpu("g1"), Gpu("g2")},
-      {Wire("l0", {"g0", "switch"}), Wire("l1", {"g1", "switch"}), Wire("l2", {"g2", "switch"})});
+      {Wire("l0", {"g0", "s0"}), Wire("l1", {"g1", "s0"}), Wire("l2", {"g2", "s2"}),
+       Wire("t0", {"s0", "spine"}), Wire("t2", {"s2", "spine"})});
   ASSERT_TRUE(topology.ok()) << topology.status();
   const SimulatedResources resources(*topology);
   TaskGraphBuilder builder(3);
@@ -122,7 +123,7 @@ TEST(FlatTasksTest, CollectivesHoldTheChannelsBetweenTheirMembers) {
   const TaskId load = AddLoad(builder, DeviceId(1));
   const FlatTasks flat = Flatten(std::move(builder).Build(), resources);
   EXPECT_THAT(HeldBy(flat, resources, pair),
-              ElementsAre("g0 communication", "g2 communication", "l0<", "l0>", "l2<", "l2>"));
+              ElementsAre("g0 communication", "g2 communication", "t0<", "t0>", "t2<", "t2>"));
   EXPECT_THAT(HeldBy(flat, resources, load), ElementsAre("g1 compute"));
 }
 
@@ -152,6 +153,7 @@ TEST(FlatTasksTest, CollectivesHoldLanesAndChannelsHoweverManyTheirRanks) {
       for (DeviceId device : group)
         wanted.insert(resources.name(resources.CommunicationLane(device)));
       for (ChannelId channel : topology->ChannelsBetween(group)) {
+        if (topology->channel(channel).at_device) continue;
         wanted.insert(resources.name(resources.ChannelResource(channel)));
       }
       TaskGraphBuilder builder(kDevices);
