@@ -57,9 +57,10 @@ int32_t KeepOwnResources(const SimulatedResources& resources, const PodView& pod
 }
 
 FlatStep ListAndConnect(const TaskGraph& graph, const FlatteningRules& rules,
-                        const CommunicationsOfGraph& communications, int32_t* shared = nullptr) {
+                        ResourceLister& lister, const CommunicationsOfGraph& communications,
+                        int32_t* shared = nullptr) {
   FlatStep step;
-  step.tasks = ListTasks(graph, rules.resources, communications.resources);
+  step.tasks = ListTasks(graph, lister, communications.resources);
   if (rules.pods != nullptr) {
     const int32_t found = KeepOwnResources(rules.resources, *rules.pods, step.tasks);
     if (shared != nullptr) *shared = found;
@@ -80,25 +81,18 @@ bool IsRegular(const TaskCost& cost) {
   return cost.time == Nanos(LeastTime(cost)) && cost.Uncontended() == cost.time;
 }
 
-Loads LoadsOf(const FlatTasks& tasks, std::span<const TaskCost> costs) {
-  return LoadsOf(tasks, costs, [](size_t) { return true; });
+Loads LoadsOf(const FlatTasks& tasks, std::span<const TaskCost> costs, LoadSums& sums) {
+  return LoadsOf(tasks, costs, sums, [](size_t) { return true; });
 }
 
-Loads LoadsOf(const FlatTasks& tasks, std::span<const TaskCost> costs,
+Loads LoadsOf(const FlatTasks& tasks, std::span<const TaskCost> costs, LoadSums& sums,
               absl::FunctionRef<bool(size_t task)> counts) {
-  std::vector<int64_t> busy(static_cast<size_t>(tasks.resources), 0);
-  Loads loads;
   for (size_t t = 0; t < costs.size(); ++t) {
     if (!counts(t)) continue;
     const int64_t time = LeastTime(costs[t]);
-    for (int32_t resource : tasks.ResourcesOf(t)) {
-      int64_t& sum = busy[static_cast<size_t>(resource)];
-      if (sum == 0) loads.emplace_back(resource, 0);
-      sum += time;
-    }
+    for (int32_t resource : tasks.ResourcesOf(t)) sums.Add(resource, time);
   }
-  for (auto& [resource, time] : loads) time = busy[static_cast<size_t>(resource)];
-  return loads;
+  return sums.Take();
 }
 
 size_t NumberFrom(const FlatFragment& fragment, int32_t task) {
@@ -121,16 +115,14 @@ Bytes BytesOf(const FlatFragment& fragment) {
                            fragment.numbers));
 }
 
-namespace {
-
-FlatFragment FlattenTasks(const TaskGraph& graph, const FlatteningRules& rules,
-                          const CommunicationsOfGraph& communications) {
+FlatFragment FragmentFlattener::FlattenTasks(const TaskGraph& graph,
+                                             const CommunicationsOfGraph& communications) {
   int32_t shared = -1;
-  FlatFragment fragment{
-      ListAndConnect(graph, rules, communications, &shared), {}, 0, {}, {}, 0, true, {}, ""};
+  FlatFragment fragment;
+  fragment.step = ListAndConnect(graph, rules_, lister_, communications, &shared);
   if (shared >= 0) {
     fragment.unknown =
-        absl::StrCat("how other pods use '", rules.pods->name(shared), "' meanwhile is not known");
+        absl::StrCat("how other pods use '", rules_.pods->name(shared), "' meanwhile is not known");
   }
   const FlatStep& step = fragment.step;
   fragment.path = RemainingPaths(step.tasks, DurationsOf(step.costs));
@@ -139,7 +131,7 @@ FlatFragment FlattenTasks(const TaskGraph& graph, const FlatteningRules& rules,
   for (size_t k = 0; k < step.tasks.by_key.size(); ++k) {
     fragment.key_place[static_cast<size_t>(step.tasks.by_key[k])] = static_cast<int32_t>(k);
   }
-  fragment.loads = LoadsOf(step.tasks, step.costs);
+  fragment.loads = LoadsOf(step.tasks, step.costs, sums_);
   for (const TaskCost& cost : step.costs) {
     fragment.is_regular &= IsRegular(cost);
     fragment.total += LeastTime(cost);
@@ -147,25 +139,24 @@ FlatFragment FlattenTasks(const TaskGraph& graph, const FlatteningRules& rules,
   return fragment;
 }
 
-}  // namespace
-
-FlatFragment FlattenFragment(const TaskGraph& graph, const FlatteningRules& rules,
-                             const CommunicationsOfGraph& communications) {
-  if (rules.pods == nullptr) return FlattenTasks(graph, rules, communications);
-  auto first = rules.pods->FirstPodOf(graph);
+FlatFragment FragmentFlattener::Flatten(const TaskGraph& graph,
+                                        const CommunicationsOfGraph& communications) {
+  if (rules_.pods == nullptr) return FlattenTasks(graph, communications);
+  auto first = rules_.pods->FirstPodOf(graph);
   if (first.ok()) {
-    FlatFragment fragment = FlattenTasks(first->tasks, rules, {first->communications, {}});
+    FlatFragment fragment = FlattenTasks(first->tasks, {first->communications, {}});
     fragment.numbers = std::move(first->numbers);
     return fragment;
   }
-  FlatFragment unknown = FlattenTasks(graph.WithTasks({}, graph.devices()), rules, {});
+  FlatFragment unknown = FlattenTasks(graph.WithTasks({}, graph.devices()), {});
   unknown.numbers.assign(graph.tasks().size(), -1);
   unknown.unknown = std::string(first.status().message());
   return unknown;
 }
 
 FlatStep FlattenStep(const TaskGraph& graph, const FlatteningRules& rules) {
-  FlatStep step = ListAndConnect(graph, rules, {});
+  ResourceLister lister(rules.resources);
+  FlatStep step = ListAndConnect(graph, rules, lister, {});
   if (rules.distances == nullptr) return step;
   step.tasks.distances = rules.distances;
   for (const Task& task : graph.tasks()) {

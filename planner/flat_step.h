@@ -11,14 +11,13 @@
 #include "cost_model/task_costs.h"
 #include "graph/task/buffer_assignment.h"
 #include "graph/task/task_graph.h"
+#include "planner/loads.h"
 #include "planner/pods/pod_view.h"
 #include "planner/simulator/flat_tasks.h"
 #include "planner/simulator/graph_distances.h"
+#include "planner/simulator/resource_lister.h"
 
 namespace partita {
-
-// Nanoseconds for which some resources are busy: (resource, time), each resource once.
-using Loads = std::vector<std::pair<int32_t, int64_t>>;
 
 // Nanoseconds that a task takes at least, whatever runs beside it.
 int64_t LeastTime(const TaskCost& cost);
@@ -26,9 +25,10 @@ int64_t LeastTime(const TaskCost& cost);
 // Whether its duration does not depend on what else runs, and is of a usual length.
 bool IsRegular(const TaskCost& cost);
 
-// Least busy times of tasks, of all or of those that count, each with nothing beside it.
-Loads LoadsOf(const FlatTasks& tasks, std::span<const TaskCost> costs);
-Loads LoadsOf(const FlatTasks& tasks, std::span<const TaskCost> costs,
+// Least busy times of tasks, of all or of those that count, each with nothing beside it. `sums` has
+// nothing in it before and after.
+Loads LoadsOf(const FlatTasks& tasks, std::span<const TaskCost> costs, LoadSums& sums);
+Loads LoadsOf(const FlatTasks& tasks, std::span<const TaskCost> costs, LoadSums& sums,
               absl::FunctionRef<bool(size_t task)> counts);
 
 // All that an evaluation looks at, as flat arrays: tasks with their costs and what they hold and
@@ -80,8 +80,28 @@ struct CommunicationsOfGraph {
   std::span<const TaskCost> costs = {};                  // as in PriceTasks
   std::span<const std::vector<int32_t>> resources = {};  // as in ListTasks
 };
-FlatFragment FlattenFragment(const TaskGraph& graph, const FlatteningRules& rules,
-                             const CommunicationsOfGraph& communications = {});
+
+// Flattens fragments, one after another: lists as long as there are resources are made once. Not for
+// several threads.
+class FragmentFlattener {
+ public:
+  // What the rules refer to outlives this.
+  explicit FragmentFlattener(const FlatteningRules& rules)
+      : rules_(rules), lister_(rules.resources), sums_(rules.resources.count()) {}
+
+  const FlatteningRules& rules() const { return rules_; }
+  ResourceLister& lister() { return lister_; }
+  LoadSums& sums() { return sums_; }  // for others in between; empty
+
+  FlatFragment Flatten(const TaskGraph& graph, const CommunicationsOfGraph& communications = {});
+
+ private:
+  FlatFragment FlattenTasks(const TaskGraph& graph, const CommunicationsOfGraph& communications);
+
+  const FlatteningRules rules_;
+  ResourceLister lister_;
+  LoadSums sums_;
+};
 
 // Puts flat fragments together, in the order of the task graph. What it holds is reused.
 class FlatStepBuilder {

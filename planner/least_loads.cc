@@ -28,7 +28,7 @@ LeastLoads::LeastLoads(const SimulatedResources& resources, const CostModel& mod
       node_of_device_(node_of_device),
       sums_(static_cast<size_t>(resources.count()), 0),
       known_(sums_),
-      scratch_(static_cast<size_t>(resources.count()), 0),
+      made_(resources.count()),
       step_arrivals_(devices, node_of_device) {}
 
 void LeastLoads::FindChannels() {
@@ -90,17 +90,9 @@ Nanos LeastLoads::AddCommunication(std::span<const int32_t> held, const TaskCost
 
 Loads LeastLoads::TakeCommunications() {
   Remove(communications_);
-  Loads loads;
-  for (const auto& [resource, time] : communications_) AddTo(loads, resource, time);
+  for (const auto& [resource, time] : communications_) made_.Add(resource, time);
   communications_.clear();
-  TakeSums(loads);
-  return loads;
-}
-
-void LeastLoads::TakeSums(Loads& loads) {
-  for (auto& [resource, time] : loads) {
-    time = std::exchange(scratch_[static_cast<size_t>(resource)], 0);
-  }
+  return made_.Take();
 }
 
 // Precondition: step_arrivals_ are the step's.
@@ -134,8 +126,7 @@ double LeastLoads::LeastSeconds(const ExchangeStep& step, int64_t element_bytes,
 Loads LeastLoads::OfExchanges(std::span<const std::span<const ExchangeStep>> exchanges,
                               int64_t element_bytes, bool with_latency) {
   if (!std::exchange(channels_found_, true)) FindChannels();
-  Loads loads;
-  if (into_device_.empty()) return loads;
+  if (into_device_.empty()) return {};
   const double latency = with_latency ? least_latency_ : 0;
   for (const auto& steps : exchanges) {
     for (const ExchangeStep& step : steps) {
@@ -144,18 +135,17 @@ Loads LeastLoads::OfExchanges(std::span<const std::span<const ExchangeStep>> exc
       const int64_t least = NanosOf(LeastSeconds(step, element_bytes, latency));
       if (least == 0) continue;
       for (DeviceId device : step.group) {
-        AddTo(loads, resources_.CommunicationLane(device), least);
+        made_.Add(resources_.CommunicationLane(device), least);
       }
       for (int32_t node : step_arrivals_.nodes()) {
         if (step_arrivals_.at_node(node) == 0) continue;
         for (const auto& [channel, speed] : into_node_[static_cast<size_t>(node)]) {
-          AddTo(loads, channel, least);
+          if (channel >= 0) made_.Add(channel, least);
         }
       }
     }
   }
-  TakeSums(loads);
-  return loads;
+  return made_.Take();
 }
 
 Loads LeastLoads::OfArrivals(const Arrivals& arrivals, int64_t element_bytes) {
@@ -170,6 +160,7 @@ Loads LeastLoads::OfArrivals(const Arrivals& arrivals, int64_t element_bytes) {
   for (size_t n = 0; n < arrivals.at_node.size() && n < into_node_.size(); ++n) {
     if (arrivals.at_node[n] == 0) continue;
     for (const auto& [channel, speed] : into_node_[n]) {
+      if (channel < 0) continue;
       loads.emplace_back(channel, NanosFor(arrivals.at_node[n] * element_bytes, speed));
     }
   }

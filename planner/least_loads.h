@@ -9,6 +9,7 @@
 #include "cost_model/cost_model.h"
 #include "graph/partition/arrivals.h"
 #include "planner/flat_step.h"
+#include "planner/loads.h"
 #include "planner/simulator/flat_tasks.h"
 
 namespace partita {
@@ -69,15 +70,6 @@ class LeastLoads {
 
   void FindChannels();
   double LeastSeconds(const ExchangeStep& step, int64_t element_bytes, double latency) const;
-  // Adds to scratch_; lists the resource in `loads` if it is new there.
-  void AddTo(Loads& loads, int32_t resource, int64_t time) {
-    int64_t& sum = scratch_[static_cast<size_t>(resource)];
-    if (sum == 0) loads.emplace_back(resource, 0);
-    sum += time;
-  }
-  // Takes the sums of what AddTo listed.
-  void TakeSums(Loads& loads);
-
   const SimulatedResources& resources_;
   const CostModel& model_;
   const int devices_;
@@ -85,11 +77,12 @@ class LeastLoads {
   bool channels_found_ = false;
   Loads communications_;               // what AddCommunication added
   std::vector<int64_t> sums_, known_;  // indexed by resource
-  std::vector<int64_t> scratch_;       // indexed by resource; all 0 between calls
+  LoadSums made_;                      // of one call
   StepArrivals step_arrivals_;
   double least_latency_ = 0;  // seconds; of all channels
   // Empty where bytes bound nothing. Bytes per second of all channels that end at each device; and
-  // the channels in common, with their bytes per second, by node.
+  // the resources of the channels in common, -1 where there is none, with their bytes per second, by
+  // node.
   std::vector<double> into_device_;
   std::vector<std::vector<std::pair<int32_t, double>>> into_node_;
 };

@@ -59,8 +59,8 @@ StepCache::StepCache(const Graph& graph, PartitionOptions options, const Flatten
       link_(cache_),
       loads_(rules.resources, rules.model, cache_.options().devices,
              cache_.options().node_of_device),
-      lister_(rules.resources),
-      buckets_(cache_, rules_, lister_),
+      flattener_(rules),
+      buckets_(cache_, rules_, flattener_.lister()),
       may_fuse_(graph.ops().size(), false),
       counted_(cache_.chain().size(), -1),
       states_(cache_.chain().size()),
@@ -325,7 +325,7 @@ Nanos StepCache::AddFirstPods(const TaskBody& built) {
   const auto seen = rules_.pods->CommunicationOf(built);
   if (!seen.ok() || !seen->has_value()) return Nanos(0);
   held_.clear();
-  lister_.List((*seen)->body, held_);
+  flattener_.lister().List((*seen)->body, held_);
   std::erase_if(held_, [this](int32_t resource) { return !rules_.pods->IsOwn(resource); });
   return loads_.AddCommunication(held_, (*seen)->cost);
 }
@@ -335,7 +335,7 @@ bool StepCache::FindCommunications(Missing& missing,
   return missing.solved->FindCommunications([&](const TaskBody& body) {
     if (rules_.pods != nullptr) return judge(body);
     missing.communications.costs.push_back(PriceCommunication(body, rules_.model));
-    lister_.List(body, missing.communications.resources.emplace_back());
+    flattener_.lister().List(body, missing.communications.resources.emplace_back());
     return judge(body);
   });
 }
@@ -427,7 +427,7 @@ const Loads& StepCache::JoinableLoads(const Fragment& fragment) {
     const int32_t number = NumberIn(flat, task.id);
     if (number >= 0) is_joinable[static_cast<size_t>(number)] = IsJoinable(task.body);
   }
-  Loads joinable = LoadsOf(flat.step.tasks, flat.step.costs,
+  Loads joinable = LoadsOf(flat.step.tasks, flat.step.costs, flattener_.sums(),
                            [&](size_t task) { return is_joinable[task] != 0; });
   cache_.AddBytes(fragment, Bytes(HeapBytesOf(joinable) - HeapBytesOf(known.joinable)));
   known.joinable = std::move(joinable);
@@ -522,8 +522,7 @@ StepCache::Flattened& StepCache::FlattenedOf(const Fragment& fragment,
   }
   Flattened& known = flattened_[static_cast<size_t>(fragment.place)];
   if (known.plain != nullptr) return known;
-  known.plain =
-      std::make_unique<FlatFragment>(FlattenFragment(fragment.graph, rules_, communications));
+  known.plain = std::make_unique<FlatFragment>(flattener_.Flatten(fragment.graph, communications));
   known.buffers = BytesByDevice(known.plain->step.uses, fragment.outer);
   cache_.AddBytes(fragment, BytesOf(*known.plain) + Bytes(HeapBytesOf(known.buffers)));
   if (!cache_.options().native_formats) return known;
@@ -546,8 +545,7 @@ const FlatFragment& StepCache::VariantOf(OpId id) {
   if (const auto it = known.variants.find(variant); it != known.variants.end()) return *it->second;
   if (known.variants.size() >= known.most_variants) DropVariants(fragment, known);
   const auto [added, is_new] = known.variants.emplace(
-      variant,
-      std::make_unique<FlatFragment>(FlattenFragment(link_.Resolve(fragments_, id), rules_)));
+      variant, std::make_unique<FlatFragment>(flattener_.Flatten(link_.Resolve(fragments_, id))));
   cache_.AddBytes(fragment, BytesOfVariant(*added));
   return *added->second;
 }

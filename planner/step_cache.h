@@ -162,7 +162,7 @@ class StepCache {
   const Loads& JoinableLoads(const Fragment& fragment);
   void SetBucketBytes(Bytes most);
   std::vector<Missing> MissingLoads();
-  // `communications` as in FlattenFragment.
+  // `communications` as in FragmentFlattener.
   Flattened& FlattenedOf(const Fragment& fragment,
                          const CommunicationsOfGraph& communications = {});
   // Keeps the limit.
@@ -200,7 +200,7 @@ class StepCache {
   // Numbers of buffers in the flat step, indexed by the linker's; and those of a link's slots.
   std::vector<BufferId> compact_, compact_slots_;
   LeastLoads loads_;
-  ResourceLister lister_;
+  FragmentFlattener flattener_;
   std::vector<int32_t> held_;  // by one communication
   StepBuckets buckets_;
   Bytes bucket_bytes_{0};       // of the step found last

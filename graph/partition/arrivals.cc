@@ -1,12 +1,12 @@
 #include "graph/partition/arrivals.h"
 
 #include <algorithm>
-#include <functional>
 #include <optional>
 #include <tuple>
 #include <utility>
 
 #include "graph/partition/windows.h"
+#include "graph/support/sort.h"
 
 namespace partita {
 namespace {
@@ -48,12 +48,6 @@ class DisjointSum {
   int64_t sum_ = 0, largest_ = 0;
 };
 
-// Sorts what mostly is in order.
-template <class List, class Less>
-void Sort(List& list, Less less) {
-  if (!std::is_sorted(list.begin(), list.end(), less)) std::sort(list.begin(), list.end(), less);
-}
-
 // The pieces that a tensor's producers make, ordered by node and device.
 class Pieces {
  public:
@@ -73,7 +67,7 @@ class Pieces {
       }
       first_term += int64_t{1} << 32;
     }
-    Sort(list_, [](const HeldPiece& a, const HeldPiece& b) {
+    SortUnlessSorted(list_.begin(), list_.end(), [](const HeldPiece& a, const HeldPiece& b) {
       return std::tuple(a.node, a.device, a.term) < std::tuple(b.node, b.device, b.term);
     });
   }
@@ -82,7 +76,8 @@ class Pieces {
   // that does not hold, or cannot be told, since the boxes of the terms are no grid.
   std::optional<int64_t> TermsOfElements(const Shape& shape) const {
     std::vector<HeldPiece> terms = list_;
-    Sort(terms, [](const HeldPiece& a, const HeldPiece& b) { return a.term < b.term; });
+    SortUnlessSorted(terms.begin(), terms.end(),
+                     [](const HeldPiece& a, const HeldPiece& b) { return a.term < b.term; });
     terms.erase(
         std::unique(terms.begin(), terms.end(),
                     [](const HeldPiece& a, const HeldPiece& b) { return a.term == b.term; }),
@@ -97,7 +92,7 @@ class Pieces {
         const Interval cut = (*piece.box)[dim];
         if (cuts.empty() || cuts.back() != cut) cuts.push_back(cut);
       }
-      Sort(cuts, std::less<>());
+      SortUnlessSorted(cuts.begin(), cuts.end());
       cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
       if (!Tile(cuts, shape[d])) return std::nullopt;
       count *= cuts.size();

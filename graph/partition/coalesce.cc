@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "graph/support/sort.h"
+
 namespace partita {
 namespace {
 
@@ -16,9 +18,7 @@ Boxes MergeAlong(Boxes boxes, int d) {
     }
     return a[d].lo < b[d].lo;
   };
-  if (!std::is_sorted(boxes.begin(), boxes.end(), before)) {
-    std::sort(boxes.begin(), boxes.end(), before);
-  }
+  SortUnlessSorted(boxes.begin(), boxes.end(), before);
   Boxes merged;
   for (Box& box : boxes) {
     if (!merged.empty()) {

@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "graph/partition/coalesce.h"
 #include "graph/partition/covers.h"
+#include "graph/support/sort.h"
 
 namespace partita {
 namespace {
@@ -188,9 +189,7 @@ class MemberLists {
       const auto& list = distinct_.members[static_cast<size_t>(id)];
       members_.insert(members_.end(), list.begin(), list.end());
     }
-    if (!std::is_sorted(members_.begin(), members_.end())) {
-      std::sort(members_.begin(), members_.end());
-    }
+    SortUnlessSorted(members_.begin(), members_.end());
     last_.assign(ids.begin(), ids.end());
     return members_of_last_ = lists_.Copy<int32_t>(members_);
   }

@@ -55,7 +55,7 @@ Reached ReachFrom(const FlatStep& flat, int32_t from) {
 
 ExchangeDelayFinder::ExchangeDelayFinder(const Evaluator& evaluator)
     : graph_(evaluator.graph()),
-      rules_{evaluator.resources(), evaluator.model(), evaluator.options().sizes},
+      flattener_({evaluator.resources(), evaluator.model(), evaluator.options().sizes}),
       cache_(graph_, evaluator.partition_options(), FragmentCache::Use::kPricing),
       most_cached_(evaluator.options().max_cached.value() / kShareOfCaches) {}
 
@@ -109,7 +109,7 @@ std::vector<std::pair<ExchangeDelays::Reader, size_t>> ExchangeDelayFinder::Read
       if (source.slot < 0 || static_cast<size_t>(source.group) != group) continue;
       ExchangeDelays::Reader reader{static_cast<int32_t>(t), compute.device, 0, 0, {}};
       if (graph_.op(op).anchor == kNoOp) {
-        reader.kernel = LeastTime(PriceTask(kernels.graph, task, rules_.model));
+        reader.kernel = LeastTime(PriceTask(kernels.graph, task, flattener_.rules().model));
       }
       readers.emplace_back(std::move(reader), static_cast<size_t>(source.slot));
     }
@@ -117,9 +117,9 @@ std::vector<std::pair<ExchangeDelays::Reader, size_t>> ExchangeDelayFinder::Read
   return readers;
 }
 
-void ExchangeDelayFinder::AddGroup(TensorId tensor, size_t group, ExchangeDelays& delays) const {
+void ExchangeDelayFinder::AddGroup(TensorId tensor, size_t group, ExchangeDelays& delays) {
   const TensorFragment& fragment = step_.tensors[tensor.index()]->groups[group];
-  const FlatFragment flat = FlattenFragment(fragment.graph, rules_);
+  const FlatFragment flat = flattener_.Flatten(fragment.graph);
   delays.loads.insert(delays.loads.end(), flat.loads.begin(), flat.loads.end());
   // The pieces that producers make are the last of the outer slots.
   const auto first = fragment.outer - static_cast<int32_t>(delays.sources.size());

@@ -53,13 +53,13 @@ class ExchangeDelayFinder {
 
  private:
   bool FindFragments(const Strategy& strategy, TensorId tensor);
-  void AddGroup(TensorId tensor, size_t group, ExchangeDelays& delays) const;
+  void AddGroup(TensorId tensor, size_t group, ExchangeDelays& delays);
   // Parts of a consumer that read slots of a group's fragment, and these slots. Without times.
   std::vector<std::pair<ExchangeDelays::Reader, size_t>> ReadersIn(TensorId tensor, size_t consumer,
                                                                    size_t group) const;
 
   const Graph& graph_;
-  const FlatteningRules rules_;
+  FragmentFlattener flattener_;
   FragmentCache cache_;
   const Bytes most_cached_;
   StepFragments step_;

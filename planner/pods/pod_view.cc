@@ -87,7 +87,8 @@ absl::Status PodView::CheckAlike() const {
 
 void PodView::AddChannels(DeviceId from, DeviceId to, std::vector<int32_t>& resources) const {
   for (ChannelId id : machine_.topology().Route(from, to)) {
-    resources.push_back(machine_.ChannelResource(id));
+    const int32_t resource = machine_.ChannelResource(id);
+    if (resource >= 0) resources.push_back(resource);
   }
 }
 
@@ -185,6 +186,7 @@ absl::StatusOr<CollectiveTask> PodView::OfAllPods(const CollectiveTask& task) co
   }
   if (!is_alike) return NotKnown("a collective between other devices of each pod");
   CollectiveTask all{{}, {}, {}, task.dtype, {}, {}, task.bucket, task.has_replicas};
+  all.group.reserve(ranks * static_cast<size_t>(pods_.count));
   for (int pod = 0; pod < pods_.count; ++pod) {
     for (size_t r = 0; r < ranks; ++r) {
       all.group.push_back(DeviceId(task.group[r].value() + pod * pods_.devices));
@@ -208,6 +210,8 @@ absl::StatusOr<CollectiveTask> PodView::OfAllPods(const CollectiveTask& task) co
   }
   ChooseFor(all);
   if (task.send.empty()) return all;  // of a fragment that is not built yet
+  all.send.reserve(task.slices() * all.group.size());
+  all.receive.reserve(task.slices() * all.group.size());
   for (size_t s = 0; s < task.slices(); ++s) {
     for (size_t r = 0; r < all.group.size(); ++r) {
       const bool is_first = r < ranks;

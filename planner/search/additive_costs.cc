@@ -17,6 +17,8 @@ AdditiveCosts::AdditiveCosts(const Evaluator& evaluator, Bytes most)
     : graph_(evaluator.graph()),
       model_(evaluator.model()),
       resources_(evaluator.resources()),
+      lister_(resources_),
+      sums_(resources_.count()),
       options_(evaluator.partition_options()),
       loads_(resources_, model_, options_.devices, options_.node_of_device),
       busy_(static_cast<size_t>(options_.devices), 0),
@@ -119,12 +121,10 @@ void AdditiveCosts::Unset(const ConfiguredAnchor& one) {
 }
 
 AdditiveTime AdditiveCosts::OfGraph(const TaskGraph& tasks) {
-  const auto channels = static_cast<int32_t>(resources_.topology().channels().size());
-  const int32_t end_of_channels = 2 * resources_.devices() + channels;
   AdditiveTime time;
   for (const auto& [resource, busy] :
-       LoadsOf(ListTasks(tasks, resources_), PriceTasks(tasks, model_))) {
-    const bool moves = resource >= resources_.devices() && resource < end_of_channels;
+       LoadsOf(ListTasks(tasks, lister_), PriceTasks(tasks, model_), sums_)) {
+    const bool moves = !resources_.IsComputeLane(resource) && !resources_.IsCoreSet(resource);
     int64_t& most = moves ? time.communication : time.compute;
     most = std::max(most, busy);
   }

@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "planner/evaluator.h"
 #include "planner/least_loads.h"
+#include "planner/loads.h"
 
 namespace partita {
 
@@ -87,6 +88,8 @@ class AdditiveCosts {
   const Graph& graph_;
   const CostModel& model_;
   const SimulatedResources& resources_;
+  ResourceLister lister_;
+  LoadSums sums_;
   const PartitionOptions options_;
   LeastLoads loads_;
   std::vector<int64_t> busy_;                  // indexed by device; all 0 between calls

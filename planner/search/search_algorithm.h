@@ -192,6 +192,8 @@ struct SearchRow {
   const char* name;
   SearchFunction run;
   const char* description;
+  // Whether it has these of the options, which say so in their help.
+  bool has_beta = false, has_random_starts = false;
 };
 // THE table of search algorithms.
 std::span<const SearchRow> SearchAlgorithms();

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/support/check.h"
+#include "graph/support/sort.h"
 #include "graph/task/dependencies.h"
 #include "planner/simulator/resource_lister.h"
 
@@ -46,7 +47,7 @@ void OrderByKey(const TaskGraph& graph, std::vector<int32_t>& by_key) {
   };
   for (size_t b = 0; b + 1 < begin.size(); ++b) {
     const auto first = by_key.begin() + begin[b], last = by_key.begin() + begin[b + 1];
-    if (!std::is_sorted(first, last, less)) std::sort(first, last, less);
+    SortUnlessSorted(first, last, less);
   }
 }
 
@@ -61,9 +62,10 @@ SimulatedResources::SimulatedResources(const DeviceTopology& topology)
     names_.push_back(absl::StrCat(device.name, " communication"));
   }
   for (const Channel& channel : topology_.channels()) {
-    names_.push_back(channel.name);
-    is_held_.push_back(!channel.at_device);
+    of_channel_.push_back(channel.at_device ? -1 : count());
+    if (!channel.at_device) names_.push_back(channel.name);
   }
+  first_core_set_ = count();
   AddCoreSets();
 }
 
@@ -100,12 +102,11 @@ void SimulatedResources::AddCoreSets() {
   }
 }
 
-FlatTasks ListTasks(const TaskGraph& graph, const SimulatedResources& resources,
+FlatTasks ListTasks(const TaskGraph& graph, ResourceLister& lister,
                     std::span<const std::vector<int32_t>> communications) {
-  CHECK_LE(graph.devices(), resources.devices());
+  CHECK_LE(graph.devices(), lister.resources().devices());
   FlatTasks flat;
-  flat.resources = resources.count();
-  ResourceLister lister(resources);
+  flat.resources = lister.resources().count();
   flat.resource_begin.reserve(graph.tasks().size() + 1);
   flat.resource_begin.push_back(0);
   for (const Task& task : graph.tasks()) {
@@ -157,7 +158,8 @@ void ConnectTasks(const BufferUses& uses, FlatTasks& tasks) {
 }
 
 FlatTasks Flatten(const TaskGraph& graph, const SimulatedResources& resources) {
-  FlatTasks flat = ListTasks(graph, resources);
+  ResourceLister lister(resources);
+  FlatTasks flat = ListTasks(graph, lister);
   ConnectTasks(FindBufferUses(graph, {}), flat);
   return flat;
 }

@@ -15,7 +15,7 @@ namespace partita {
 
 // Resources, each of which serves one task at a time. Numbered in this order:
 //   the compute lane of every device, the communication lane of every device,
-//   the channels of the topology (ChannelId order),
+//   the channels of the topology that tasks hold (ChannelId order),
 //   core sets: logical processors of a computer that the same CPU devices name, in order of first
 //     appearance.
 //
@@ -41,8 +41,9 @@ class SimulatedResources {
   bool IsComputeLane(int32_t resource) const { return resource < devices_; }
   // The device of a lane of either kind.
   DeviceId DeviceOfLane(int32_t lane) const { return DeviceId(lane % devices_); }
-  int32_t ChannelResource(ChannelId channel) const { return 2 * devices_ + channel.value(); }
-  bool IsHeld(ChannelId channel) const { return is_held_[channel.index()] != 0; }
+  // -1: a channel that no task holds.
+  int32_t ChannelResource(ChannelId channel) const { return of_channel_[channel.index()]; }
+  bool IsCoreSet(int32_t resource) const { return resource >= first_core_set_; }
   std::span<const int32_t> CoreSets(DeviceId device) const { return core_sets_[device.index()]; }
   // "gpu0 compute", "gpu0 communication", a channel's name, "node 0 cores 0-3" or "HOST cores 0-3".
   const std::string& name(int32_t resource) const { return names_[static_cast<size_t>(resource)]; }
@@ -54,7 +55,8 @@ class SimulatedResources {
   DeviceTopology topology_;
   int devices_ = 0;
   std::vector<std::string> names_;
-  std::vector<char> is_held_;                    // by channel
+  std::vector<int32_t> of_channel_;
+  int32_t first_core_set_ = 0;
   std::vector<std::vector<int32_t>> core_sets_;  // indexed by device
 };
 
@@ -95,10 +97,12 @@ struct FlatTasks {
 // The devices of the graph are the first ones of the topology; it has at least as many.
 FlatTasks Flatten(const TaskGraph& graph, const SimulatedResources& resources);
 
+class ResourceLister;  // planner/simulator/resource_lister.h
+
 // The same in two halves. ListTasks: resources, keys and control edges; `communications`: what those
-// of the graph hold, in their order, where it is known (ResourceLister). ConnectTasks: which task
-// follows which, from what the tasks use and from control edges, as DependencyFinder says.
-FlatTasks ListTasks(const TaskGraph& graph, const SimulatedResources& resources,
+// of the graph hold, in their order, where it is known. ConnectTasks: which task follows which, from
+// what the tasks use and from control edges, as DependencyFinder says.
+FlatTasks ListTasks(const TaskGraph& graph, ResourceLister& lister,
                     std::span<const std::vector<int32_t>> communications = {});
 void ConnectTasks(const BufferUses& uses, FlatTasks& tasks);
 

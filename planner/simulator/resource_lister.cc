@@ -77,7 +77,8 @@ void ResourceLister::ListGroup(const std::vector<DeviceId>& group) {
 std::vector<int32_t> ResourceLister::ChannelsBetween(const std::vector<DeviceId>& group) const {
   std::vector<int32_t> channels;
   for (ChannelId channel : resources_.topology().ChannelsBetween(group)) {
-    if (resources_.IsHeld(channel)) channels.push_back(resources_.ChannelResource(channel));
+    const int32_t resource = resources_.ChannelResource(channel);
+    if (resource >= 0) channels.push_back(resource);
   }
   return channels;
 }

@@ -18,6 +18,8 @@ class ResourceLister {
   // The resources outlive this.
   explicit ResourceLister(const SimulatedResources& resources);
 
+  const SimulatedResources& resources() const { return resources_; }
+
   // Appends what the task holds, each resource once.
   void List(const TaskBody& body, std::vector<int32_t>& list);
 
@@ -36,7 +38,8 @@ class ResourceLister {
   void ListGroup(const std::vector<DeviceId>& group);
   std::vector<int32_t> ChannelsBetween(const std::vector<DeviceId>& group) const;
   void AddChannel(ChannelId channel) {
-    if (resources_.IsHeld(channel)) Add(resources_.ChannelResource(channel));
+    const int32_t resource = resources_.ChannelResource(channel);
+    if (resource >= 0) Add(resource);
   }
   void Add(int32_t resource);
 

@@ -15,6 +15,7 @@ class FourAryHeap {
   void Reserve(size_t n) { keys_.reserve(n + kChildren); }
   bool empty() const { return size_ == 0; }
   void Clear() {
+    if (empty()) return;
     keys_.assign(kChildren, kLast);
     size_ = 0;
   }

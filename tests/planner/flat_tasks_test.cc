@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <set>
 
+#include "planner/loads.h"
+
 namespace partita {
 namespace {
 
@@ -153,8 +155,9 @@ TEST(FlatTasksTest, CollectivesHoldLanesAndChannelsHoweverManyTheirRanks) {
       for (DeviceId device : group)
         wanted.insert(resources.name(resources.CommunicationLane(device)));
       for (ChannelId channel : topology->ChannelsBetween(group)) {
-        if (topology->channel(channel).at_device) continue;
-        wanted.insert(resources.name(resources.ChannelResource(channel)));
+        const int32_t resource = resources.ChannelResource(channel);
+        EXPECT_EQ(resource < 0, topology->channel(channel).at_device);
+        if (resource >= 0) wanted.insert(resources.name(resource));
       }
       TaskGraphBuilder builder(kDevices);
       const TaskId task = AddAllReduce(builder, group);
@@ -175,6 +178,18 @@ TEST(FlatTasksTest, KeyOrderIgnoresTheOrderOfMaking) {
   const TaskId first = AddAllReduce(builder, {DeviceId(0), DeviceId(1)});
   const FlatTasks flat = Flatten(std::move(builder).Build(), resources);
   EXPECT_THAT(flat.by_key, ElementsAre(first.value(), early.value(), late.value(), load.value()));
+}
+
+TEST(LoadSumsTest, TakesWhatWasAddedSince) {
+  LoadSums sums(4);
+  sums.Add(3, 5);
+  sums.Add(1, 2);
+  sums.Add(2, 0);
+  sums.Add(3, 1);
+  EXPECT_EQ(sums.Take(), (Loads{{3, 6}, {1, 2}}));
+  EXPECT_EQ(sums.Take(), Loads());
+  sums.Add(1, 7);
+  EXPECT_EQ(sums.Take(), (Loads{{1, 7}}));
 }
 
 }  // namespace

@@ -480,7 +480,9 @@ class CompareRun {
 void AddCompareVerb(CLI::App& app, VerbTable& verbs) {
   AddVerb(Subcommand(app, "compare",
                      "expert strategies, the searched plan and plan files side by side"),
-          verbs, std::make_shared<CompareFlags>(), [](const CompareFlags& flags) {
+          verbs, std::make_shared<CompareFlags>(),
+          [](const CompareFlags& flags) -> absl::StatusOr<Answer> {
+            RETURN_IF_ERROR(CheckSearchOptions(flags.plan));
             return RunInStages(flags.stages,
                                [&](Stages* stages) { return CompareRun(flags, stages).Run(); });
           });

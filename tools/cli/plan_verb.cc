@@ -284,6 +284,7 @@ absl::Status CheckTogether(const PlanFlags& flags) {
                                    " leaves nothing to --search ", flags.plan.search,
                                    ": give one of them"));
   }
+  RETURN_IF_ERROR(CheckSearchOptions(flags.plan));
   const bool is_one = !flags.devices.has_value() || flags.devices->counts.size() == 1;
   const bool makes_files = !flags.output.empty() || !flags.stages.dump_dir.empty();
   if (is_one || (!makes_files && !flags.pareto && flags.stages.stop_after.empty())) {

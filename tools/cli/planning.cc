@@ -4,10 +4,15 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
+#include "planner/search/search_algorithm.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/text.h"
 #include "tools/workflow/plan_pricing.h"
@@ -37,7 +42,29 @@ std::function<void(const SearchProgress&, int64_t)> ShowsSearch(double time_limi
   };
 }
 
+// What is wrong with a flag that only some searches have.
+absl::Status CheckOption(const std::string& search, const char* flag, bool SearchRow::* has) {
+  std::vector<std::string> with;
+  for (const SearchRow& row : SearchAlgorithms()) {
+    if (row.*has) with.push_back(row.name);
+  }
+  if (std::find(with.begin(), with.end(), search) != with.end()) return absl::OkStatus();
+  return UsageError(absl::StrCat(flag, " is of --search ", absl::StrJoin(with, ", "),
+                                 "; the search is ", search, ". Try --search ", with[0],
+                                 ", or leave ", flag, " out"));
+}
+
 }  // namespace
+
+absl::Status CheckSearchOptions(const PlanRequest& request) {
+  const SearchOptions defaults;
+  const SearchOptions& given = request.options;
+  if (given.beta != defaults.beta) {
+    RETURN_IF_ERROR(CheckOption(request.search, "--beta", &SearchRow::has_beta));
+  }
+  if (given.random_starts == defaults.random_starts) return absl::OkStatus();
+  return CheckOption(request.search, "--random_starts", &SearchRow::has_random_starts);
+}
 
 absl::StatusOr<MeasuredSearch> SearchOnMachine(const MachineRequest& machine, const Graph& graph,
                                                const PlanRequest& plan, MeasuringTime time,

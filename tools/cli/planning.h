@@ -20,6 +20,9 @@ absl::StatusOr<MeasuredSearch> SearchOnMachine(const MachineRequest& machine, co
                                                const PlanRequest& plan, MeasuringTime time,
                                                Stages* stages);
 
+// Usage error where an option is given that the search does not have.
+absl::Status CheckSearchOptions(const PlanRequest& request);
+
 // The same request with progress on stderr that Ctrl-C ends.
 PlanRequest WithProgress(PlanRequest request);
 

@@ -67,17 +67,17 @@ std::vector<std::string> UnknownFlags(const CLI::App& app, const std::vector<std
   return unknown;
 }
 
-std::string UnknownArguments(const CLI::App& app) {
+// With what the first of them that resembles a flag may have meant.
+std::string UnknownArguments(const CLI::App& app, const std::vector<std::string>& unknown) {
   std::vector<std::string> flags;
   AppendFlags(app, flags);
-  std::string text = "unknown arguments:", meant;
-  for (const std::string& arg : app.remaining(true)) {
-    absl::StrAppend(&text, " ", arg);
+  std::string meant;
+  for (const std::string& arg : unknown) {
     if (meant.empty() && arg.starts_with("-")) {
       meant = DidYouMean(arg.substr(0, arg.find('=')), flags);
     }
   }
-  return text + meant;
+  return absl::StrCat("unknown arguments: ", absl::StrJoin(unknown, " "), meant);
 }
 
 // What the verb lacks, of what it has to be given.
@@ -145,12 +145,9 @@ std::string UnknownTopic(const CLI::App& app, const std::vector<std::string>& to
 std::string MistypedFlags(const CLI::App& app, const std::vector<std::string>& args) {
   const std::vector<std::string> unknown = UnknownFlags(app, args);
   if (unknown.empty()) return "";
-  std::vector<std::string> flags;
-  AppendFlags(app, flags);
   const std::vector<VerbPage> pages = VerbPages(app);
   const VerbPage* page = PageOf(app, pages);
-  return absl::StrCat("unknown arguments: ", absl::StrJoin(unknown, " "),
-                      DidYouMean(unknown[0], flags),
+  return absl::StrCat(UnknownArguments(app, unknown),
                       page == nullptr ? "" : absl::StrCat("\nUsage: ", page->Usage()));
 }
 
@@ -163,7 +160,7 @@ std::string ParseErrorText(const CLI::App& app, const CLI::ParseError& error) {
     if (lacks && !has_others) {
       return "a verb is wanted: " + absl::StrJoin(VerbNames(), ", ");
     }
-    return lacks ? UnknownArguments(app) : error.what();
+    return lacks ? UnknownArguments(app, app.remaining(true)) : error.what();
   }
   if (page->name == "launch" && !lacks && !app.remaining(true).empty() &&
       !app.remaining(true).front().starts_with("-")) {
@@ -172,7 +169,7 @@ std::string ParseErrorText(const CLI::App& app, const CLI::ParseError& error) {
   const std::string usage = absl::StrCat("\nUsage: ", page->Usage());
   if (lacks) return absl::StrCat(MissingText(*page, error.what(), app.remaining(true)), usage);
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
-    return absl::StrCat(UnknownArguments(app), usage);
+    return absl::StrCat(UnknownArguments(app, app.remaining(true)), usage);
   }
   const std::string text = error.what();
   if (const size_t end = text.find(": At Most 1 required"); end != std::string::npos) {

@@ -85,6 +85,12 @@ def test_plan_for_several_numbers_of_devices():
         refuses(f"plan lenet --machine k80-16x4 --devices 1,2 {flags}", 2, r"-o, --pareto, .* are for one number")
     check(not pathlib.Path("stages_of_two").exists(), "a folder for nothing")
     refuses("plan lenet --strategy data_parallel --search mcmc", 2, "--strategy data_parallel leaves nothing to --search")
+    for flag in ("--beta 3", "--random_starts 4"):
+        refuses(f"plan lenet --machine k80-16x4 --devices 2 {flag}", 2,
+                f"{flag.split()[0]} is of --search mcmc.*; the search is auto. Try --search mcmc")
+        refuses(f"compare lenet --machine k80-16x4 --devices 2 {flag}", 2, "the search is auto")
+    answer("plan lenet --machine k80-16x4 --devices 2 --evaluations 60 --search mcmc --beta 3 -o by_mcmc.plan.textproto",
+           "predicted_ns")
     refuses("plan lenet --machine k80-16x4 --devices 1,,2", 2, r"--devices: wanted is a number of devices")
 
 
