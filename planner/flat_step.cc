@@ -33,10 +33,10 @@ void AppendRange(const List& more, size_t from, size_t to, List& list) {
 // Durations up to this are simulated as they are: the sum of a step's fits 62 bits.
 constexpr int64_t kLongestRegular = int64_t{1} << 38;
 
-// Leaves out what only other pods' tasks wait for. Returns a channel that a task inside the pod holds
+// Leaves out what tasks of the first pod do not wait for. Returns a channel that a task inside the pod holds
 // and other pods' tasks, too; -1 where there is none.
-int32_t KeepOwnResources(const SimulatedResources& resources, const PodView& pods,
-                         FlatTasks& tasks) {
+int32_t KeepHeldResources(const SimulatedResources& resources, const PodView& pods,
+                          FlatTasks& tasks) {
   int32_t kept = 0, begin = 0, found = -1;
   for (size_t t = 0; t + 1 < tasks.resource_begin.size(); ++t) {
     const int32_t end = tasks.resource_begin[t + 1];
@@ -46,7 +46,7 @@ int32_t KeepOwnResources(const SimulatedResources& resources, const PodView& pod
       const int32_t resource = tasks.resource_of[static_cast<size_t>(k)];
       is_inside &= !resources.IsLane(resource) || pods.IsOwn(resource);
       if (pods.IsShared(resource)) shared = resource;
-      if (pods.IsOwn(resource)) tasks.resource_of[static_cast<size_t>(kept++)] = resource;
+      if (pods.IsHeld(resource)) tasks.resource_of[static_cast<size_t>(kept++)] = resource;
     }
     if (is_inside && shared >= 0) found = shared;
     begin = end;
@@ -62,7 +62,7 @@ FlatStep ListAndConnect(const TaskGraph& graph, const FlatteningRules& rules,
   FlatStep step;
   step.tasks = ListTasks(graph, lister, communications.resources);
   if (rules.pods != nullptr) {
-    const int32_t found = KeepOwnResources(rules.resources, *rules.pods, step.tasks);
+    const int32_t found = KeepHeldResources(rules.resources, *rules.pods, step.tasks);
     if (shared != nullptr) *shared = found;
   }
   step.costs = PriceTasks(graph, rules.model, communications.costs);

@@ -68,7 +68,7 @@ void StepBuckets::Price(const TaskBody& body, Priced& priced) {
   if (!priced.is_known) return;
   priced.cost = (*seen)->cost;
   lister_.List((*seen)->body, priced.resources);
-  std::erase_if(priced.resources, [this](int32_t r) { return !rules_.pods->IsOwn(r); });
+  std::erase_if(priced.resources, [this](int32_t r) { return !rules_.pods->IsHeld(r); });
 }
 
 std::vector<Bucket> StepBuckets::buckets() const {

@@ -326,7 +326,7 @@ Nanos StepCache::AddFirstPods(const TaskBody& built) {
   if (!seen.ok() || !seen->has_value()) return Nanos(0);
   held_.clear();
   flattener_.lister().List((*seen)->body, held_);
-  std::erase_if(held_, [this](int32_t resource) { return !rules_.pods->IsOwn(resource); });
+  std::erase_if(held_, [this](int32_t resource) { return !rules_.pods->IsHeld(resource); });
   return loads_.AddCommunication(held_, (*seen)->cost);
 }
 

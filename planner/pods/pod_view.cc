@@ -18,6 +18,9 @@ absl::Status NotKnown(const char* what) {
       absl::StrCat("how ", what, " goes between more pods is not known"));
 }
 
+// Pods up to this size are looked through for channels that need not be held.
+constexpr int kMostPlaces = 16;
+
 // Sizes of the blocks of each rank; none for an all-reduce.
 std::vector<int64_t> BlockSizes(const Collective& collective) {
   std::vector<int64_t> sizes;
@@ -44,6 +47,7 @@ absl::StatusOr<std::unique_ptr<PodView>> PodView::Create(const SimulatedResource
   RETURN_IF_ERROR(view->CheckAlike());
   RETURN_IF_ERROR(view->FindShared());
   view->FindOwn();
+  view->FindHeld();
   return view;
 }
 
@@ -134,6 +138,39 @@ void PodView::FindOwn() {
     }
     for (int32_t resource : resources) is_own_[static_cast<size_t>(resource)] = true;
     resources.clear();
+  }
+}
+
+// Who sends to devices of other pods waits for these, and for each other where they are the same. What
+// goes between all pods holds several lanes, as on the machine (FlatTasks::Yields).
+void PodView::FindHeld() {
+  is_held_ = is_own_;
+  const int pods = pods_.count <= built() ? pods_.count : 2;
+  for (int d = pods_.devices; d < pods * pods_.devices; ++d) {
+    is_held_[static_cast<size_t>(machine_.CommunicationLane(DeviceId(d)))] = true;
+  }
+  DropImplied();
+}
+
+// Channels on routes that all begin or end at one place of the pods, such as those of a rail: ranks of
+// collectives are alike in all pods, so that who holds such a channel holds the lane of the first
+// pod's device there. Between few pods there are other tasks.
+void PodView::DropImplied() {
+  const DeviceTopology& topology = machine_.topology();
+  const bool is_quick = topology.level_routes() != nullptr && pods_.devices <= kMostPlaces;
+  if (pods_.count <= built() || !is_quick) return;
+  const auto channels = static_cast<int32_t>(topology.channels().size());
+  for (int place = 0; place < pods_.devices; ++place) {
+    std::vector<DeviceId> others;
+    for (int d = 0; d < machine_.devices(); ++d) {
+      if (d % pods_.devices != place) others.push_back(DeviceId(d));
+    }
+    std::vector<bool> is_used(static_cast<size_t>(channels), false);
+    for (ChannelId id : topology.ChannelsBetween(others)) is_used[id.index()] = true;
+    for (ChannelId id(0); id.value() < channels; id = ChannelId(id.value() + 1)) {
+      const int32_t resource = machine_.ChannelResource(id);
+      if (resource >= 0 && !is_used[id.index()]) is_held_[static_cast<size_t>(resource)] = false;
+    }
   }
 }
 

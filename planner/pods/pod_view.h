@@ -66,8 +66,11 @@ class PodView {
   // The rule by which the step of all devices has these algorithms: that of Create, asked once for
   // the collectives of all pods that are alike. The view outlives it.
   AlgorithmRule OfAllDevices() const;
-  // Whether a resource is held by tasks of the first pod alone, or by those of all.
+  // Whether a resource is of the first pod's devices, or on their routes.
   bool IsOwn(int32_t resource) const { return is_own_[static_cast<size_t>(resource)]; }
+  // Whether tasks of the first pod are to hold it: what is its own, and communication lanes of others,
+  // but for channels that are free whenever such a lane is.
+  bool IsHeld(int32_t resource) const { return is_held_[static_cast<size_t>(resource)]; }
   // Whether it is a channel on routes inside several pods. A task inside a pod that holds one would
   // wait for other pods' tasks: its step is not known.
   bool IsShared(int32_t resource) const { return is_shared_[static_cast<size_t>(resource)]; }
@@ -79,6 +82,8 @@ class PodView {
   absl::Status CheckAlike() const;
   absl::Status FindShared();
   void FindOwn();
+  void FindHeld();
+  void DropImplied();
   void AddChannels(DeviceId from, DeviceId to, std::vector<int32_t>& resources) const;
   int PodOf(DeviceId device) const { return device.value() / pods_.devices; }
 
@@ -99,7 +104,7 @@ class PodView {
   const CostModel& model_;
   const AlgorithmRule rule_;
   std::vector<int32_t> node_of_device_;
-  std::vector<bool> is_own_, is_shared_;  // indexed by resource
+  std::vector<bool> is_own_, is_held_, is_shared_;  // indexed by resource
   // Numbers that say what a collective of all pods takes: kind, element type, reduction, elements,
   // routes, and the ranks that have blocks.
   using Key = std::vector<int64_t>;
