@@ -33,8 +33,8 @@ void AppendRange(const List& more, size_t from, size_t to, List& list) {
 // Durations up to this are simulated as they are: the sum of a step's fits 62 bits.
 constexpr int64_t kLongestRegular = int64_t{1} << 38;
 
-// Leaves out what tasks of the first pod do not wait for. Returns a channel that a task inside the pod holds
-// and other pods' tasks, too; -1 where there is none.
+// Leaves out what tasks of the first pod do not wait for. Returns a channel that a task inside the
+// pod holds and other pods' tasks, too; -1 where there is none.
 int32_t KeepHeldResources(const SimulatedResources& resources, const PodView& pods,
                           FlatTasks& tasks) {
   int32_t kept = 0, begin = 0, found = -1;

@@ -70,6 +70,7 @@ class LeastLoads {
 
   void FindChannels();
   double LeastSeconds(const ExchangeStep& step, int64_t element_bytes, double latency) const;
+
   const SimulatedResources& resources_;
   const CostModel& model_;
   const int devices_;

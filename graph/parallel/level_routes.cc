@@ -244,14 +244,14 @@ std::vector<Channel> LevelRoutes::Channels() const {
   channels.reserve(2 * static_cast<size_t>(link_count_));
   const std::vector<Device> devices = DevicesOf(levels_);
   const DeviceNames names = NamesOf(devices);
-  VisitLinks([&](const Link& link) { AddChannels(link, names, channels); });
+  VisitLinks(devices, [&](const Link& link) { AddChannels(link, names, channels); });
   return channels;
 }
 
 std::span<const Link> LevelRoutes::links() const {
   std::call_once(links_made_, [this] {
     links_.reserve(static_cast<size_t>(link_count_));
-    VisitLinks([this](const Link& link) { links_.push_back(link); });
+    VisitLinks(DevicesOf(levels_), [this](const Link& link) { links_.push_back(link); });
   });
   return links_;
 }
@@ -262,8 +262,7 @@ std::string LevelRoutes::SwitchName(const Stage& stage, int number) const {
 }
 
 // In the order in which they are counted.
-void LevelRoutes::VisitLinks(const LinkVisitor& visit) const {
-  const std::vector<Device> devices = DevicesOf(levels_);
+void LevelRoutes::VisitLinks(std::span<const Device> devices, const LinkVisitor& visit) const {
   auto enclosed = inside_.begin();
   size_t stage = 0;
   for (size_t k = 0; k < levels_.levels.size(); ++k) {

@@ -97,7 +97,7 @@ class LevelRoutes {
 
   std::string SwitchName(const Stage& stage, int number) const;
   Link LinkOf(size_t level, std::string first, std::string second) const;
-  void VisitLinks(const LinkVisitor& visit) const;
+  void VisitLinks(std::span<const Device> devices, const LinkVisitor& visit) const;
   void VisitTreeLinks(size_t number, std::span<const Device> devices,
                       const LinkVisitor& visit) const;
   void VisitEnclosedLinks(const Enclosed& enclosed, std::span<const Device> devices,
