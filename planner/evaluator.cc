@@ -461,7 +461,12 @@ std::unique_ptr<StepCache> Evaluator::TakeCache() const {
   }
   if (cache != nullptr) return cache;
   const bool schedules = options_.priority->is_local && model_.StepOverhead(1) == Nanos(0);
-  return std::make_unique<StepCache>(built(), partition_options(), rules(), share, schedules);
+  PartitionOptions options = partition_options();
+  // Formats are agreed upon by all devices.
+  if (pod_view_ != nullptr && !options.native_formats) {
+    options.pod_devices = pod_view_->pods().devices;
+  }
+  return std::make_unique<StepCache>(built(), std::move(options), rules(), share, schedules);
 }
 
 // Others may have come meanwhile, with which it has to share.

@@ -142,6 +142,7 @@ FlatFragment FragmentFlattener::FlattenTasks(const TaskGraph& graph,
 FlatFragment FragmentFlattener::Flatten(const TaskGraph& graph,
                                         const CommunicationsOfGraph& communications) {
   if (rules_.pods == nullptr) return FlattenTasks(graph, communications);
+  if (rules_.pods->IsInFirstPod(graph)) return FlattenTasks(graph, {});
   auto first = rules_.pods->FirstPodOf(graph);
   if (first.ok()) {
     FlatFragment fragment = FlattenTasks(first->tasks, {first->communications, {}});

@@ -264,6 +264,10 @@ absl::StatusOr<BucketFragment> MakeBucketFragment(
     total += body.collective.total;
     task.bucket.push_back(members[m].tensor);
     for (const Slice& slice : body.send) {
+      if (slice.buffer == kNoBuffer) {  // of another pod
+        task.send.push_back(slice);
+        continue;
+      }
       made.sources.push_back({static_cast<int32_t>(m), slice.buffer.value()});
       const BufferId slot = builder.AddBuffer(graph.buffer(slice.buffer));
       task.send.push_back({slot, slice.offset, slice.count});

@@ -161,9 +161,6 @@ struct StepFragments {
   }
 };
 
-// Parts of each operator, indexed by OpId.
-using PartsByOp = std::span<const std::span<const Part>>;
-
 // Kernels of one operator's parts, none fused, every format dense. What is passed outlives this.
 class PartKernels {
  public:
@@ -185,6 +182,9 @@ OperatorFragment MakeOperatorFragment(const Graph& graph, const Operator& op,
                                       std::span<const Part> parts, const WeightLayouts* layout,
                                       const PartitionOptions& options);
 
+// Parts of each operator, indexed by OpId.
+using PartsByOp = std::span<const std::span<const Part>>;
+
 // Inputs of a tensor's fragments besides the parts of its producers and consumers.
 struct TensorSetting {
   std::span<const DemandGroup> groups;     // FindDemandGroups of the tensor
@@ -193,6 +193,10 @@ struct TensorSetting {
   DeviceId host_device;
   std::span<const AlgorithmChoice> algorithms = {};  // Strategy::algorithms of the tensor
   bool outlines = false;  // true: tasks are only priced; moves of the exchange have outlines
+  // What the first pod has of parts and layouts, where only its fragments are wanted
+  // (PartitionOptions::pod_devices).
+  PartsByOp pod_parts = {};
+  const WeightLayouts* pod_layouts = nullptr;
 };
 
 // All that the fragments of a tensor follow from, besides the options and the algorithms chosen for

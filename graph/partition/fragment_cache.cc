@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "graph/partition/bucket_fragment.h"
+#include "graph/partition/first_pod.h"
 #include "graph/partition/fragment_memory.h"
 #include "graph/support/check.h"
 #include "graph/support/error_category.h"
@@ -47,6 +48,7 @@ FragmentCache::FragmentCache(const Graph& graph, PartitionOptions options, Use u
   configured_.resize(graph.ops().size());
   placed_.resize(graph.weights().size());
   parts_.resize(graph.ops().size());
+  if (IsOfFirstPod()) pod_parts_.resize(graph.ops().size());
   found_.resize(graph.tensors().size());
 }
 
@@ -144,6 +146,7 @@ absl::StatusOr<bool> FragmentCache::Find(const Strategy& strategy, StepFragments
     for (size_t f = 0; f < followers.size(); ++f) {
       step.operators[followers[f].index()] = &configured.fragments[f];
       parts_[followers[f].index()] = configured.parts[f];
+      if (IsOfFirstPod()) pod_parts_[followers[f].index()] = configured.pod_parts[f];
     }
   }
   RETURN_IF_ERROR(FindLayouts(strategy, step));
@@ -209,11 +212,13 @@ absl::Status FragmentCache::AddConfig(OpId anchor, const ParallelConfig& config)
   for (OpId id : followers_[anchor.index()]) {
     ASSIGN_OR_RETURN(configured->parts.emplace_back(), PartsOf(graph_, graph_.op(id), config));
   }
-  configured->fragments.reserve(configured->parts.size());
-  for (size_t f = 0; f < configured->parts.size(); ++f) {
+  configured->pod_parts = PodParts(configured->parts);
+  const auto& wanted = IsOfFirstPod() ? configured->pod_parts : configured->parts;
+  configured->fragments.reserve(wanted.size());
+  for (size_t f = 0; f < wanted.size(); ++f) {
     const Operator& op = graph_.op(followers_[anchor.index()][f]);
     OperatorFragment& fragment = configured->fragments.emplace_back(
-        MakeOperatorFragment(graph_, op, configured->parts[f], nullptr, options_));
+        MakeOperatorFragment(graph_, op, wanted[f], nullptr, options_));
     Register(fragment, sizeof(fragment) + HeapBytesOf(fragment));
   }
   configured->id = NextId();
@@ -221,9 +226,18 @@ absl::Status FragmentCache::AddConfig(OpId anchor, const ParallelConfig& config)
   using Slot = decltype(configs_)::value_type::value_type;
   const int64_t of_config = HeapBytesOf(config.degrees, config.devices);
   Enter(*configured, kBytesOfSlot<Slot> + HeapBytesOfAllocation(sizeof(Configured)) +
-                         2 * of_config + HeapBytesOf(configured->parts));
+                         2 * of_config + HeapBytesOf(configured->parts) +
+                         HeapBytesOf(configured->pod_parts));
   configs_[ClassOf(anchor)].emplace(config, std::move(configured));
   return absl::OkStatus();
+}
+
+std::vector<std::vector<Part>> FragmentCache::PodParts(
+    const std::vector<std::vector<Part>>& parts) const {
+  std::vector<std::vector<Part>> first;
+  if (!IsOfFirstPod()) return first;
+  for (const auto& list : parts) first.push_back(PartsOfFirstPod(list, options_.pod_devices));
+  return first;
 }
 
 absl::Status FragmentCache::FindLayouts(const Strategy& strategy, StepFragments& step) {
@@ -244,7 +258,8 @@ absl::Status FragmentCache::FindLayouts(const Strategy& strategy, StepFragments&
         made->key = std::move(key);
         Enter(*made, kBytesOfSlot<Kept<Placed>::value_type> +
                          HeapBytesOfAllocation(sizeof(Placed)) + 2 * HeapBytesOf(made->key) +
-                         HeapBytesOf(made->layouts) + HeapBytesOf(made->parts));
+                         HeapBytesOf(made->layouts) + HeapBytesOf(made->pod_layouts) +
+                         HeapBytesOf(made->parts) + HeapBytesOf(made->pod_parts));
         kept = std::move(made);
       }
       Replace(placed, kept.get());
@@ -253,6 +268,7 @@ absl::Status FragmentCache::FindLayouts(const Strategy& strategy, StepFragments&
     for (size_t u = 0; u < updates_[w].size(); ++u) {
       step.operators[updates_[w][u].index()] = &placed->fragments[u];
       parts_[updates_[w][u].index()] = placed->parts[u];
+      if (IsOfFirstPod()) pod_parts_[updates_[w][u].index()] = placed->pod_parts[u];
     }
     for (size_t k = 0; k < kept_tensors_[w].size(); ++k) {
       step.stores[kept_tensors_[w][k].index()] = &placed->stores[k];
@@ -267,16 +283,22 @@ absl::Status FragmentCache::AddLayout(const Strategy& strategy, size_t weight, P
     const Operator& op = graph_.op(id);
     ASSIGN_OR_RETURN(placed.parts.emplace_back(), UpdateParts(graph_, op, placed.layouts.update));
   }
-  placed.fragments.reserve(placed.parts.size());
-  for (size_t u = 0; u < placed.parts.size(); ++u) {
-    OperatorFragment& fragment = placed.fragments.emplace_back(MakeOperatorFragment(
-        graph_, graph_.op(updates_[weight][u]), placed.parts[u], &placed.layouts, options_));
+  placed.pod_parts = PodParts(placed.parts);
+  if (IsOfFirstPod()) {
+    placed.pod_layouts = LayoutsOfFirstPod(placed.layouts, options_.pod_devices);
+  }
+  const auto& parts = IsOfFirstPod() ? placed.pod_parts : placed.parts;
+  const WeightLayouts& layouts = IsOfFirstPod() ? placed.pod_layouts : placed.layouts;
+  placed.fragments.reserve(parts.size());
+  for (size_t u = 0; u < parts.size(); ++u) {
+    OperatorFragment& fragment = placed.fragments.emplace_back(
+        MakeOperatorFragment(graph_, graph_.op(updates_[weight][u]), parts[u], &layouts, options_));
     Register(fragment, sizeof(fragment) + HeapBytesOf(fragment));
   }
   placed.stores.reserve(kept_tensors_[weight].size());
   for (TensorId id : kept_tensors_[weight]) {
     Fragment& store =
-        placed.stores.emplace_back(MakeStore(graph_.tensor(id), placed.layouts, options_.devices));
+        placed.stores.emplace_back(MakeStore(graph_.tensor(id), layouts, options_.devices));
     Register(store, sizeof(store) + HeapBytesOf(store));
   }
   placed.id = NextId();
@@ -370,14 +392,16 @@ FragmentCache::Key FragmentCache::KeyOfTensor(TensorId id,
 TensorFragmentsBuilder FragmentCache::BuilderOf(TensorId id, const Strategy& strategy) const {
   const size_t t = id.index();
   const int32_t w = weight_of_[t];
-  return TensorFragmentsBuilder(
-      graph_, graph_.tensor(id), parts_,
-      {.groups = groups_[t],
-       .layouts = w < 0 ? nullptr : &placed_[static_cast<size_t>(w)]->layouts,
-       .host_device = strategy.host_device,
-       .algorithms = AlgorithmsIn(strategy, id),
-       .outlines = IsOutlined()},
-      options_);
+  const Placed* placed = w < 0 ? nullptr : placed_[static_cast<size_t>(w)];
+  return TensorFragmentsBuilder(graph_, graph_.tensor(id), parts_,
+                                {.groups = groups_[t],
+                                 .layouts = placed == nullptr ? nullptr : &placed->layouts,
+                                 .host_device = strategy.host_device,
+                                 .algorithms = AlgorithmsIn(strategy, id),
+                                 .outlines = IsOutlined(),
+                                 .pod_parts = pod_parts_,
+                                 .pod_layouts = placed == nullptr ? nullptr : &placed->pod_layouts},
+                                options_);
 }
 
 TensorFragmentsBuilder FragmentCache::Solve(Missing& missing, const Strategy& strategy) const {

@@ -105,15 +105,16 @@ class FragmentCache {
   struct Configured : Entry {
     int32_t id = 0;
     ParallelConfig config;
-    std::vector<std::vector<Part>> parts;  // indexed by place in followers_
+    std::vector<std::vector<Part>> parts;      // indexed by place in followers_
+    std::vector<std::vector<Part>> pod_parts;  // those of the first pod; empty where all are wanted
     std::vector<OperatorFragment> fragments;
   };
   // Layouts of the weights of one class, and what they make of their updates.
   struct Placed : Entry {
     int32_t id = 0;
     Key key;
-    WeightLayouts layouts;
-    std::vector<std::vector<Part>> parts;  // indexed by place in updates_
+    WeightLayouts layouts, pod_layouts;
+    std::vector<std::vector<Part>> parts, pod_parts;  // indexed by place in updates_
     std::vector<OperatorFragment> fragments;
     std::vector<Fragment> stores;  // indexed by place in kept_tensors_
   };
@@ -149,6 +150,9 @@ class FragmentCache {
   // False where interrupted, as Find.
   absl::StatusOr<bool> FindConfigs(const Strategy& strategy, const Interrupted& interrupted);
   absl::Status AddConfig(OpId anchor, const ParallelConfig& config);
+  bool IsOfFirstPod() const { return options_.pod_devices > 0; }
+  // The parts of the first pod, of each operator; none where all are wanted.
+  std::vector<std::vector<Part>> PodParts(const std::vector<std::vector<Part>>& parts) const;
   absl::Status FindLayouts(const Strategy& strategy, StepFragments& step);
   absl::Status AddLayout(const Strategy& strategy, size_t weight, Placed& placed);
   static bool HasPrefetch(const Strategy& strategy, size_t weight);
@@ -287,7 +291,7 @@ class FragmentCache {
   std::vector<Configured*> held_configured_;
   std::vector<Placed*> held_placed_;
   std::vector<Found*> held_found_;
-  std::vector<std::span<const Part>> parts_;  // indexed by OpId
+  std::vector<std::span<const Part>> parts_, pod_parts_;  // indexed by OpId
   std::vector<Missing> missing_;
 };
 

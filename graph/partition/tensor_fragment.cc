@@ -4,6 +4,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "graph/partition/exchange_tasks.h"
+#include "graph/partition/first_pod.h"
 #include "graph/partition/fragment.h"
 #include "graph/partition/step_communication.h"
 
@@ -150,9 +151,11 @@ class GroupMaker {
     ConvertDemands();
   }
 
-  // `after`: the operators that hold the tasks back.
-  TensorFragment Finish(std::span<const OpId> after) {
+  // `after`: the operators that hold the tasks back. `pod_devices`: of the first pod, if others are to
+  // be left out, or 0.
+  TensorFragment Finish(std::span<const OpId> after, int pod_devices) {
     fragment_.graph = std::move(builder_).Build();
+    if (pod_devices > 0) KeepFirstPod(pod_devices);
     for (const Task& task : fragment_.graph.tasks()) {
       for (OpId op : after) {
         for (DeviceId device : DevicesOf(task)) fragment_.edges.push_back({task.id, op, device});
@@ -165,10 +168,12 @@ class GroupMaker {
   }
 
   const std::vector<Demand>& demands() const { return x_.demands; }
-  // `wanted`: of AddElementType.
+  // `wanted`: of AddElementType. Precondition: Finish.
   int32_t SlotOf(int32_t demand, int32_t wanted) const {
-    return wanted < 0 ? x_.demand_buffers[static_cast<size_t>(demand)].value()
-                      : wanted_[static_cast<size_t>(wanted)].buffer.value();
+    const BufferId buffer = wanted < 0 ? x_.demand_buffers[static_cast<size_t>(demand)]
+                                       : wanted_[static_cast<size_t>(wanted)].buffer;
+    if (buffer == kNoBuffer || kept_slots_.empty()) return buffer.value();
+    return kept_slots_[buffer.index()].value();
   }
 
  private:
@@ -181,6 +186,14 @@ class GroupMaker {
 
   ExchangeTaskOptions task_options(const CommunicationWatch* watch) const {
     return {exchange_options(), options_.algorithm, algorithms_, watch, outlines_};
+  }
+
+  void KeepFirstPod(int pod_devices) {
+    FirstPodTasks first = TasksOfFirstPod(fragment_.graph, pod_devices);
+    fragment_.graph = std::move(first.graph);
+    kept_slots_ = std::move(first.buffers);
+    const auto outer = std::span(kept_slots_).first(static_cast<size_t>(fragment_.outer));
+    fragment_.outer -= static_cast<int32_t>(std::count(outer.begin(), outer.end(), kNoBuffer));
   }
 
   bool ConvertsPieces() const {
@@ -329,6 +342,8 @@ class GroupMaker {
   std::vector<StepCommunication> communications_;
   int32_t step_of_demands_ = 0;  // in which demands are converted
   std::vector<Wanted> wanted_;
+  // Indexed by BufferId as made: the slots that are left; empty: all are.
+  std::vector<BufferId> kept_slots_;
   absl::flat_hash_map<std::pair<int32_t, DType>, int32_t> wanted_index_;
   Reduction reduction_ = Reduction::kSum;
   absl::flat_hash_map<std::pair<Box, DeviceId>, int32_t> demand_index_;
@@ -345,7 +360,9 @@ class TensorFragmentsBuilder::Maker {
         parts_(parts),
         setting_(setting),
         options_(options),
-        groups_(setting.groups.begin(), setting.groups.end()) {
+        groups_(setting.groups.begin(), setting.groups.end()),
+        stays_in_pods_(options.pod_devices > 0 && !IsForHost() &&
+                       StaysInPods(graph, tensor, parts, setting, options.pod_devices)) {
     if (tensor_.kind == TensorKind::kWeight) {
       groups_ = ApplyGathers(graph_, *setting_.layouts, std::move(groups_));
     }
@@ -370,12 +387,13 @@ class TensorFragmentsBuilder::Maker {
     return content;
   }
 
+  // All-reduces have the numbers that they have among those of all pods, by which buckets name them.
   void Solve() {
-    if (SumsForSeveral()) {
-      groups_ = JoinGroups(std::move(groups_));
-      AddDemands();
-    }
-    for (GroupMaker& maker : makers_) maker.Solve();
+    SolveGroups();
+    if (!stays_in_pods_ || !HasAllReduce()) return;
+    stays_in_pods_ = false;
+    AddDemands();
+    SolveGroups();
   }
 
   std::vector<std::span<const ExchangeStep>> steps() const {
@@ -408,14 +426,40 @@ class TensorFragmentsBuilder::Maker {
     int32_t wanted;  // of GroupMaker::AddElementType
   };
 
+  bool IsForHost() const {
+    const std::vector<TensorId> host = HostTensors(graph_, options_);
+    return std::find(host.begin(), host.end(), tensor_.id) != host.end();
+  }
+
+  PartsByOp parts() const { return stays_in_pods_ ? setting_.pod_parts : parts_; }
+
+  void SolveGroups() {
+    if (SumsForSeveral()) {
+      groups_ = JoinGroups(std::move(groups_));
+      AddDemands();
+    }
+    for (GroupMaker& maker : makers_) maker.Solve();
+  }
+
+  bool HasAllReduce() const {
+    return std::any_of(makers_.begin(), makers_.end(), [](const GroupMaker& maker) {
+      const auto steps = maker.solved().steps();
+      return std::any_of(steps.begin(), steps.end(), [](const ExchangeStep& step) {
+        return step.kind == ExchangeStep::Kind::kAllReduce;
+      });
+    });
+  }
+
   void AddDemands() {
+    TensorSetting setting = setting_;
+    if (stays_in_pods_) setting.layouts = setting_.pod_layouts;
     makers_.clear();
     demand_of_read_.clear();
     makers_.reserve(groups_.size());
     for (size_t g = 0; g < groups_.size(); ++g) {
       size_t reads = 0;
-      for (OpId id : groups_[g].consumers) reads += parts_[id.index()].size();
-      makers_.emplace_back(graph_, tensor_, parts_, setting_, options_).ReserveDemands(reads);
+      for (OpId id : groups_[g].consumers) reads += parts()[id.index()].size();
+      makers_.emplace_back(graph_, tensor_, parts(), setting, options_).ReserveDemands(reads);
     }
     result_.read_begin.clear();
     for (OpId id : graph_.consumers(tensor_.id)) {
@@ -427,9 +471,8 @@ class TensorFragmentsBuilder::Maker {
       AddReads(graph_.op(id), static_cast<size_t>(group));
     }
     result_.read_begin.push_back(static_cast<int32_t>(demand_of_read_.size()));
-    const std::vector<TensorId> host = HostTensors(graph_, options_);
     host_demand_ = -1;
-    if (std::find(host.begin(), host.end(), tensor_.id) != host.end()) {
+    if (IsForHost()) {
       host_demand_ = makers_[0].AddDemand(Box::Full(tensor_.type.shape), setting_.host_device);
     }
     for (size_t g = 0; g < makers_.size(); ++g) {
@@ -438,14 +481,15 @@ class TensorFragmentsBuilder::Maker {
   }
 
   void AddReads(const Operator& op, size_t group) {
-    for (const Part& part : parts_[op.id.index()]) {
+    const int devices = options_.pod_devices > 0 ? options_.pod_devices : options_.devices;
+    for (const Part& part : parts()[op.id.index()]) {
       for (size_t k = 0; k < op.inputs.size(); ++k) {
         const TensorView& view = part.view.operands[k];
         if (op.inputs[k] != tensor_.id || !IsPiece(view)) continue;
         GroupMaker& maker = makers_[group];
         const int32_t demand = maker.AddDemand(view.box, part.device);
-        const DType dtype = ElementTypeOf(options_, op, tensor_);
-        demand_of_read_.push_back({group, demand, maker.AddElementType(demand, dtype)});
+        const int32_t wanted = maker.AddElementType(demand, ElementTypeOf(options_, op, tensor_));
+        if (part.device.value() < devices) demand_of_read_.push_back({group, demand, wanted});
       }
     }
   }
@@ -462,14 +506,15 @@ class TensorFragmentsBuilder::Maker {
   }
 
   TensorFragments Finish() {
+    const int pod_devices = stays_in_pods_ ? 0 : options_.pod_devices;
+    for (size_t g = 0; g < makers_.size(); ++g) {
+      result_.groups.push_back(makers_[g].Finish(groups_[g].after, pod_devices));
+    }
     for (const DemandOfRead& read : demand_of_read_) {
       result_.reads.push_back(
           {static_cast<int32_t>(read.group), makers_[read.group].SlotOf(read.demand, read.wanted)});
     }
     if (host_demand_ >= 0) result_.host_slot = makers_[0].SlotOf(host_demand_, -1);
-    for (size_t g = 0; g < makers_.size(); ++g) {
-      result_.groups.push_back(makers_[g].Finish(groups_[g].after));
-    }
     FindLoneReads();
     return std::move(result_);
   }
@@ -506,6 +551,7 @@ class TensorFragmentsBuilder::Maker {
   const TensorSetting setting_;
   const PartitionOptions& options_;
   std::vector<DemandGroup> groups_;
+  bool stays_in_pods_;              // fragments of the first pod are made without the others
   std::vector<GroupMaker> makers_;  // by demand group
   std::vector<DemandOfRead> demand_of_read_;
   int32_t host_demand_ = -1;

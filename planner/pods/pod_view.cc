@@ -377,6 +377,11 @@ absl::StatusOr<std::optional<PodView::Communication>> PodView::CommunicationOf(
   return Communication{*std::move(body), cost};
 }
 
+bool PodView::IsInFirstPod(const TaskGraph& built) const {
+  return std::all_of(built.tasks().begin(), built.tasks().end(),
+                     [this](const Task& task) { return PodOf(DevicesOf(task).back()) == 0; });
+}
+
 absl::StatusOr<PodView::FirstPod> PodView::FirstPodOf(const TaskGraph& built) const {
   FirstPod first;
   std::vector<Task> tasks;

@@ -44,6 +44,8 @@ class PodView {
   Pods pods() const { return pods_; }
   int built() const { return BuiltOf(pods_); }
 
+  // Whether all tasks are of the first pod, and of no other.
+  bool IsInFirstPod(const TaskGraph& built) const;
   // The first pod's tasks, in their order.
   struct FirstPod {
     TaskGraph tasks;                       // over the same buffers; `devices` of them all
