@@ -34,7 +34,7 @@ class PodPlanner {
     ASSIGN_OR_RETURN(const SearchFunction search, SearchNamed(request_.search));
     SearchOptions options = OptionsOfSearch(request_, whole_);
     options.time_limit_seconds = clock_.LeftBut((1 - kSearchPart) * clock_.limit());
-    PodSearch pods(whole_, request_.graph_at, search, options, PodSearch::Scope());
+    PodSearch pods(whole_, request_.graph_at, search, options);
     RETURN_IF_ERROR(pods.Run());
     pods_ = &pods.pods();
     SearchResult& found = outcome_.search;

@@ -60,10 +60,13 @@ absl::Status PodSearch::SearchSize(int size, bool is_last) {
     return absl::OkStatus();
   }
   SearchProblem problem = (*pods)->Problem(/*has_fewer=*/is_last);
-  if (IsFarBehind(problem)) {
+  KeepStarts(problem.starts);
+  if (!scope_.halves && IsFarBehind(problem)) {
     is_hopeless_ = true;
     return absl::OkStatus();
   }
+  problem.is_part = is_part_;
+  if (scope_.halves) problem.to_beat = scope_.to_beat;
   problem.bucket_bytes = BucketBytesFor(**pods);
   if (pods_ != nullptr) {
     ASSIGN_OR_RETURN(Strategy best, Enlarged(**pods));
@@ -106,6 +109,16 @@ bool PodSearch::IsFarBehind(const SearchProblem& problem) {
   return true;
 }
 
+// Experts for pods have variants with longer names.
+void PodSearch::KeepStarts(std::vector<NamedStrategy>& starts) const {
+  std::vector<NamedStrategy> kept;
+  for (const NamedStrategy& start : starts) {
+    const auto is_of = [&](const std::string& name) { return absl::StartsWith(start.name, name); };
+    if (std::any_of(scope_.starts.begin(), scope_.starts.end(), is_of)) kept.push_back(start);
+  }
+  if (!kept.empty()) starts = std::move(kept);
+}
+
 void PodSearch::Keep(std::unique_ptr<PodProblem> pods, SearchProblem problem, SearchResult found) {
   problem_.emplace(std::move(problem));
   pods_ = std::move(pods);
@@ -132,18 +145,12 @@ SearchOptions PodSearch::OptionsOf(double part) const {
 void OfferPods(const GraphAt& graph_at, SearchProblem& problem) {
   const Evaluator& whole = problem.evaluator;
   if (whole.topology().size() < kLeastDevicesOfPods) return;
-  const auto search = [&whole, graph_at](const SearchOptions& options, PodSearch::Scope scope) {
+  problem.by_pods = [&whole, graph_at](const SearchOptions& options, const PodScope& scope) {
     PodSearch pods(whole, graph_at, SearchAuto, options, scope);
     SearchProblem::OfPods found;
     if (pods.Run().ok()) found.strategies = pods.TakeStrategies();
     found.evaluations = pods.evaluations();
     return found;
-  };
-  problem.by_pods = [search](const SearchOptions& options, Nanos to_beat) {
-    return search(options, {.to_beat = to_beat});
-  };
-  problem.by_halves = [search](const SearchOptions& options) {
-    return search(options, {.halves = true});
   };
 }
 

@@ -22,21 +22,16 @@ std::string NameForPods(const std::string& name, Pods pods);
 // what was found. Half of what is left of evaluations and time goes to each size but the last.
 class PodSearch {
  public:
-  // Which pods are searched.
-  struct Scope {
-    // Those of half of all devices, where these are many; otherwise those of PodSizes.
-    bool halves = false;
-    // Not those whose best start takes much longer; kNoCutoff: all are.
-    Nanos to_beat = kNoCutoff;
-  };
-  // All outlive the search. The options' limits are for all sizes together.
+  // All outlive the search. The options' limits are for all sizes together. `scope`: of the pods that
+  // another search looks at; nullopt: this one is by itself, and looks at those of PodSizes.
   PodSearch(const Evaluator& whole, const GraphAt& graph_at, SearchFunction search,
-            const SearchOptions& options, Scope scope)
+            const SearchOptions& options, std::optional<PodScope> scope = std::nullopt)
       : whole_(whole),
         graph_at_(graph_at),
         search_(search),
         options_(options),
-        scope_(scope),
+        is_part_(scope.has_value()),
+        scope_(is_part_ ? *std::move(scope) : PodScope()),
         clock_(options.time_limit_seconds) {}
 
   // Errors of searches where nothing was found; Declined where there are no pods.
@@ -57,6 +52,8 @@ class PodSearch {
   Bytes BucketBytesFor(const PodProblem& pods) const;
   // Whether the best start of pods is far from what is to be beaten.
   bool IsFarBehind(const SearchProblem& problem);
+  // Leaves those that are worth trying, if there are any.
+  void KeepStarts(std::vector<NamedStrategy>& starts) const;
   absl::Status SearchSize(int size, bool is_last);
   void Keep(std::unique_ptr<PodProblem> pods, SearchProblem problem, SearchResult found);
   absl::StatusOr<Strategy> Enlarged(const PodProblem& larger) const;
@@ -66,7 +63,8 @@ class PodSearch {
   const GraphAt& graph_at_;
   const SearchFunction search_;
   const SearchOptions& options_;
-  const Scope scope_;
+  const bool is_part_;
+  const PodScope scope_;
   const PlanClock clock_;
   absl::Status status_;               // why no pods have gone so far
   std::unique_ptr<PodProblem> pods_;  // null at first

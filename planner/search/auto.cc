@@ -6,6 +6,7 @@
 // where problems are small; and where the budget does for it, single decisions until none improves
 // the best. Ends early where the best takes no more than the lower bound.
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -31,6 +32,8 @@ constexpr Grouping kGroups[] = {Grouping::kOfShapes, Grouping::kOfLike, Grouping
 constexpr double kNear = 1.05;
 // Evaluations after which walks of a small problem begin again.
 constexpr int64_t kRound = 1500;
+// A part of a search ends where its starts, with their stages, take so many times what is to be beaten.
+constexpr double kFarBehind = 1.03;
 // Part of a time limit after which dynamic programming is given up.
 constexpr double kEndOfPrograms = 0.5;
 
@@ -156,21 +159,42 @@ void AddStages(const SearchProblem& problem, SearchState& state, Nanos known,
 }
 
 // Adds the best strategies of pods; of the two halves where the best has stages that work at the
-// same time. Returns whether one of them is the best of all.
+// same time, from starts that were not put off. Returns whether one of them is the best of all.
 bool AddPods(const SearchProblem& problem, SearchState& state, bool is_overlapped,
-             std::vector<WalkPoint>& points) {
+             std::span<const NamedStrategy> put_off, std::vector<WalkPoint>& points) {
   if (!problem.by_pods || !problem.space.whole() || state.Done()) return false;
   const Nanos before = state.to_beat();
   const SearchOptions options = state.PartOfOptions(kPartOfPods);
-  SearchProblem::OfPods found = is_overlapped
-                                    ? problem.by_halves(options)
-                                    : problem.by_pods(options, TimeWithoutBuckets(problem, state));
+  PodScope scope{.halves = is_overlapped};
+  scope.to_beat = is_overlapped ? before : TimeWithoutBuckets(problem, state);
+  for (const NamedStrategy& start : problem.starts) {
+    const auto is_start = [&](const NamedStrategy& other) { return other.name == start.name; };
+    if (!is_overlapped || std::any_of(put_off.begin(), put_off.end(), is_start)) continue;
+    scope.starts.push_back(start.name);
+  }
+  SearchProblem::OfPods found = problem.by_pods(options, scope);
   state.CountEvaluations(found.evaluations);
   for (NamedStrategy& start : found.strategies) {
     if (!AddStart(problem, std::move(start), FarBehind(state), state, points)) break;
   }
   std::stable_sort(points.begin(), points.end());
   return state.has_best() && state.best_time() < before;
+}
+
+// Evaluates the starts that were put off up to the best so far, of which they are not to be faster.
+void AddPutOff(const SearchProblem& problem, std::span<const NamedStrategy> put_off,
+               SearchState& state, std::vector<WalkPoint>& points) {
+  for (const NamedStrategy& start : put_off) {
+    if (!AddStart(problem, start, state.to_beat(), state, points)) break;
+  }
+  std::stable_sort(points.begin(), points.end());
+}
+
+absl::StatusOr<SearchResult> Finish(const SearchProblem& problem,
+                                    std::span<const NamedStrategy> put_off, SearchState& state,
+                                    std::vector<WalkPoint>& points) {
+  AddPutOff(problem, put_off, state, points);
+  return state.Finish();
 }
 
 }  // namespace
@@ -181,16 +205,20 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   // Random strategies are far behind what experts do, and take long to be found so.
   SearchOptions of_experts = options;
   of_experts.random_starts = 0;
+  std::vector<NamedStrategy> put_off;
   ASSIGN_OR_RETURN(std::vector<WalkPoint> points,
-                   EvaluateStarts(problem, of_experts, state, kMostOfGatheredWalks));
+                   EvaluateStarts(problem, of_experts, state, kMostOfGatheredWalks, &put_off));
   const bool is_of_stages = problem.space.devices() > kMostWithoutStages;
   if (is_of_stages) AddStages(problem, state, kNoCutoff, points);
   const Nanos with_stages = state.to_beat();
   // Sums of costs do not tell what stages save that work at the same time.
   const bool is_overlapped =
       is_of_stages && state.has_best() && HasStagesApart(problem.space, state.best());
-  const bool is_of_pods = AddPods(problem, state, is_overlapped, points);
-  if (state.Done()) return state.Finish();
+  const bool is_behind = problem.is_part && state.has_best() && problem.to_beat != kNoCutoff &&
+                         state.best_time() > TimesOf(problem.to_beat, kFarBehind);
+  if (is_behind) return state.Finish();
+  const bool is_of_pods = AddPods(problem, state, is_overlapped, put_off, points);
+  if (state.Done()) return Finish(problem, put_off, state, points);
   // Was part of the search for pods, for less.
   if (!is_overlapped && !is_of_pods) AddDynamicProgramming(problem, state, points);
   const CandidateCount count = CountCandidates(problem.space, state);
@@ -201,6 +229,8 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   const bool ends_locally = 3 * count.sum <= static_cast<double>(state.left());
   if (is_of_stages) AddStages(problem, state, with_stages, points);
   if (!ends_locally) AddGroups(problem, state, points);
+  if (problem.is_part) return Finish(problem, put_off, state, points);
+  AddPutOff(problem, put_off, state, points);
   // Where the budget ends locally it does for walks from the starts again.
   const int64_t for_walks = state.left() - (ends_locally ? kept : 0);
   const int64_t rounds = ends_locally ? std::max<int64_t>(1, for_walks / kRound) : 1;

@@ -30,6 +30,10 @@ int64_t LittleFor(Change kind) {
   return has_many ? kLittleForMany : kLittle;
 }
 
+// A part of a search ends where so many evaluations have not gained one in kLittleGain.
+constexpr int64_t kPatience = 100;
+constexpr int64_t kLittleGain = 500;
+
 // Tries one kind of change after the other on all groups of a strategy.
 class GroupImprover {
  public:
@@ -239,10 +243,19 @@ class GroupImprover {
     return true;
   }
 
+  bool GainsLittle() {
+    if (!problem_.is_part) return false;
+    if (gained_at_ < 0 || (gained_time_ - at_.time) * kLittleGain >= gained_time_) {
+      gained_at_ = state_.evaluations();
+      gained_time_ = at_.time;
+    }
+    return state_.evaluations() - gained_at_ >= kPatience;
+  }
+
   // Goes to the best of so many changes of these operators, if one is an improvement.
   bool Try(const std::vector<OpId>& changed, size_t count,
            absl::FunctionRef<void(size_t, Strategy&)> change) {
-    if (state_.evaluations() >= end_) return false;
+    if (state_.evaluations() >= end_ || GainsLittle()) return false;
     const auto make = [&](size_t k) {
       Strategy proposal = at_.strategy;
       change(k, proposal);
@@ -267,6 +280,9 @@ class GroupImprover {
   const OperatorGroups groups_;
   const std::vector<int32_t> weight_of_;  // indexed by TensorId
   int64_t changes_ = 0;                   // that improved
+  // The evaluations at the last gain that counts, and the time then; -1: at the start.
+  int64_t gained_at_ = -1;
+  Nanos gained_time_;
   // Those when a kind of change was last tried on a group; -1: never. By its first operator, its
   // grouping, and the kind.
   std::vector<int64_t> tried_;

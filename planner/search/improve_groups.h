@@ -15,7 +15,8 @@ namespace partita {
 // Groupings come in their order, first the groups for which the step waits longest
 // (Evaluator::CriticalTimes); after a change those that it may have affected, as they are next to it,
 // come before all others. Repeated blocks thus cost as one, and no chance is in it. A point that does
-// not fit in memory is returned as it is.
+// not fit in memory is returned as it is. Ends, too, where a part of a search (SearchProblem::is_part)
+// gains little.
 WalkPoint ImproveGroups(const SearchProblem& problem, SearchState& state, WalkPoint from,
                         std::span<const Grouping> groupings, int64_t budget);
 

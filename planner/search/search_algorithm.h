@@ -93,6 +93,17 @@ struct SearchOptions {
   }
 };
 
+// The pods that a search looks at for another one.
+struct PodScope {
+  // Those of half of all devices, where these are many, which have room for stages that work at the
+  // same time; otherwise those of a node and larger ones.
+  bool halves = false;
+  // The best that is known; kNoCutoff: nothing is. Pods whose starts take much longer are left.
+  Nanos to_beat = kNoCutoff;
+  // Names of the starts that are worth trying; empty: all are.
+  std::vector<std::string> starts = {};
+};
+
 struct SearchProblem {
   const Evaluator& evaluator;
   // The decisions that may be made; all others stay as in the start.
@@ -105,17 +116,18 @@ struct SearchProblem {
   // empty. The best starts are tried on fewer and fewer devices: where communication is dear, that
   // is faster, and a search by single decisions does not find there.
   std::function<std::optional<Strategy>(const std::string& start, int devices)> on_fewer = nullptr;
-  // Strategies of all devices that a search for pods found, with so many evaluations of a pod;
-  // `to_beat`: the best so far, kNoCutoff where there is none. May be empty. A pod's step is that of
-  // all, and takes a part of the time to evaluate.
+  // Strategies of all devices that a search for pods found, with so many evaluations of a pod. May be
+  // empty. A pod's step is that of all, and takes a part of the time to evaluate.
   struct OfPods {
     std::vector<NamedStrategy> strategies;
     int64_t evaluations = 0;
   };
-  std::function<OfPods(const SearchOptions& options, Nanos to_beat)> by_pods = nullptr;
-  // The same for the two halves of the devices, which have room for stages that work at the same
-  // time. Together with by_pods.
-  std::function<OfPods(const SearchOptions& options)> by_halves = nullptr;
+  std::function<OfPods(const SearchOptions& options, const PodScope& scope)> by_pods = nullptr;
+  // Whether another search goes on from what this one finds. It ends as soon as more evaluations gain
+  // little, and where its starts, with their stages, are far behind `to_beat`: what the other has found;
+  // kNoCutoff: nothing.
+  bool is_part = false;
+  Nanos to_beat = kNoCutoff;
   // The size up to which all-reduces may go in buckets in what is compared
   // (Evaluator::EvaluateBriefly); 0: they go alone.
   Bytes bucket_bytes{0};

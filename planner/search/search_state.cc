@@ -162,10 +162,16 @@ SearchOptions SearchState::PartOfOptions(double part) const {
 void SearchState::CountAccepted(int start, const std::string& name, const std::string& move,
                                 Nanos current) {
   ++result_.accepted;
-  if (options_.progress) {
-    options_.progress({result_.evaluations, start, name, move, current, result_.evaluation.time,
-                       problem_.bound.time()});
-  }
+  Tell(start, name, move, current);
+}
+
+void SearchState::TellStart(const std::string& name) { Tell(0, name, "start", best_time()); }
+
+void SearchState::Tell(int start, const std::string& name, const std::string& move,
+                       Nanos current) const {
+  if (!options_.progress) return;
+  options_.progress({result_.evaluations, start, name, move, current, result_.evaluation.time,
+                     problem_.bound.time()});
 }
 
 absl::StatusOr<SearchResult> SearchState::Finish() {

@@ -89,6 +89,8 @@ class SearchState {
   void SetLocallyOptimal() { result_.locally_optimal = has_best_; }
   // Counts an accepted step of a chain, by a kind of move.
   void CountAccepted(int start, const std::string& name, const std::string& move, Nanos current);
+  // Tells that a start has become the best.
+  void TellStart(const std::string& name);
 
   // The errors of searches (see search_algorithm.h) where nothing that was tried is feasible.
   absl::StatusOr<SearchResult> Finish();
@@ -100,6 +102,7 @@ class SearchState {
   Evaluation Evaluate(const SearchTrial& trial) const;
   void Note(const SearchTrial& trial, const Evaluation& evaluation);
   void NoteByOrigin(const Strategy& strategy, const std::string& origin, Nanos time);
+  void Tell(int start, const std::string& name, const std::string& move, Nanos current) const;
   bool Stopped() const { return IsSet(options_.stop); }
   bool TimeIsUp() const {
     return options_.time_limit_seconds > 0 && Seconds() > options_.time_limit_seconds;

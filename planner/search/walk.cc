@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -48,7 +49,9 @@ Fastest FastestOf(size_t count, absl::FunctionRef<Strategy(size_t number)> make,
 
 bool AddStart(const SearchProblem& problem, NamedStrategy start, Nanos cutoff, SearchState& state,
               std::vector<WalkPoint>& points) {
+  const Nanos before = state.to_beat();
   const Evaluation evaluation = state.Try(start.strategy, start.name, cutoff);
+  if (state.to_beat() < before) state.TellStart(start.name);
   if (evaluation.verdict == Evaluation::Verdict::kInterrupted) return false;
   if (evaluation.verdict == Evaluation::Verdict::kInvalid) return true;
   if (evaluation.is_beyond()) return true;
@@ -63,6 +66,8 @@ namespace {
 constexpr size_t kStartsOnFewer = 2;
 // All starts are looked for on no more devices than these.
 constexpr int kFewDevices = 64;
+// Devices from which on starts are put off that are far behind on fewer: on few they take no time.
+constexpr int kManyDevices = 16;
 
 // How many times longer a step may become on the way into memory. As much longer than the fastest
 // start is far behind where none fits: the tasks of a strategy that is much slower may take more
@@ -101,8 +106,15 @@ class StartsOnFewer {
     }
     std::reverse(counts.begin(), counts.end());
     for (int devices : counts) {
+      const size_t known = points_.size();
       for (const NamedStrategy& start : problem_.starts) TryOn(start.name, devices);
+      FindNear(known, devices);
     }
+  }
+
+  // Whether a start is far behind others on a quarter of the devices, or not known there.
+  bool IsBehind(const std::string& name) const {
+    return problem_.space.devices() >= kManyDevices && !near_.empty() && !near_.contains(name);
   }
 
   // The best ones on half of the devices, a quarter, and so on, as long as that is faster.
@@ -119,6 +131,21 @@ class StartsOnFewer {
   }
 
  private:
+  // Finds the starts that are near the best on so many devices: those points from `first` on.
+  void FindNear(size_t first, int devices) {
+    const auto points = std::span(points_).subspan(first);
+    const auto best = std::min_element(points.begin(), points.end());
+    near_.clear();
+    if (best == points.end() || best->excess_memory > 0) return;
+    for (const NamedStrategy& start : problem_.starts) {
+      const std::string on = NameOn(start.name, devices);
+      for (const WalkPoint& point : points) {
+        const bool is_near = point.excess_memory == 0 && point.time < TimesOf(best->time, most_);
+        if (point.name == on && is_near) near_.insert(start.name);
+      }
+    }
+  }
+
   void AddWhileFaster(WalkPoint last) {
     const std::string name = last.name;
     for (int devices = problem_.space.devices() / 2; devices > 0; devices /= 2) {
@@ -144,6 +171,7 @@ class StartsOnFewer {
   std::vector<WalkPoint>& points_;
   const double most_;
   std::set<std::string> tried_;
+  std::set<std::string> near_;  // starts near the best on the most devices so far
   bool ended_ = false;
 };
 
@@ -151,7 +179,8 @@ class StartsOnFewer {
 
 absl::StatusOr<std::vector<WalkPoint>> EvaluateStarts(const SearchProblem& problem,
                                                       const SearchOptions& options,
-                                                      SearchState& state, double most) {
+                                                      SearchState& state, double most,
+                                                      std::vector<NamedStrategy>* put_off) {
   RETURN_IF_ERROR(state.NeedStarts());
   std::vector<WalkPoint> starts;
   StartsOnFewer on_fewer(problem, state, starts, most);
@@ -159,6 +188,10 @@ absl::StatusOr<std::vector<WalkPoint>> EvaluateStarts(const SearchProblem& probl
   if (tries_fewer) on_fewer.AddFew();
   bool goes_on = true;
   for (size_t k = 0; goes_on && k < problem.starts.size(); ++k) {
+    if (put_off != nullptr && on_fewer.IsBehind(problem.starts[k].name)) {
+      put_off->push_back(problem.starts[k]);
+      continue;
+    }
     goes_on = AddStart(problem, problem.starts[k], FarBehind(state, starts, most), state, starts);
   }
   state.StartsAreTried();

@@ -55,12 +55,14 @@ TEST(PodSearchTest, HalvesHaveSeveralNodes) {
   SearchProblem problem = at.Problem(), of_few = few.Problem();
   OfferPods(RequestFor("lenet").graph_at, problem);
   OfferPods(RequestFor("lenet").graph_at, of_few);
-  const SearchProblem::OfPods found = problem.by_halves({.evaluations = 40, .threads = 1});
+  const SearchProblem::OfPods found =
+      problem.by_pods({.evaluations = 40, .threads = 1}, {.halves = true});
   ASSERT_EQ(found.strategies.size(), 1u);
   EXPECT_THAT(found.strategies[0].name, HasSubstr("for pods of 32"));
   EXPECT_GT(found.evaluations, 0);
   EXPECT_TRUE(at.evaluator.Evaluate(found.strategies[0].strategy).feasible());
-  EXPECT_TRUE(of_few.by_halves({.evaluations = 40, .threads = 1}).strategies.empty());
+  EXPECT_TRUE(
+      of_few.by_pods({.evaluations = 40, .threads = 1}, {.halves = true}).strategies.empty());
 }
 
 TEST(PlanByPodsTest, AStepOfFewTasksIsMadeWholeAndTakesWhatWasPredicted) {
