@@ -103,10 +103,80 @@ Json SplitJson(const ShardingRule& rule, const ParallelConfig& config) {
           {"devices", devices}};
 }
 
+// Operators that follow each other and are split alike.
+struct SplitRow {
+  std::vector<OpId> operators;
+  std::string split;
+};
+
+// Rows that come again and again, as those of the steps of a recurrent layer or of repeated blocks do,
+// are shown once. Neighbours differ.
+class SplitTable {
+ public:
+  SplitTable(const Graph& graph, std::vector<SplitRow> rows)
+      : graph_(graph), rows_(std::move(rows)), class_of_(ByOperator(graph, LikeClasses(graph))) {}
+
+  std::vector<std::vector<std::string>> Table() const {
+    std::vector<std::vector<std::string>> table;
+    for (size_t row = 0; row < rows_.size();) {
+      const Repeat repeat = RepeatAt(row);
+      for (size_t k = 0; k < repeat.rows; ++k) {
+        const SplitRow& one = rows_[row + k];
+        table.push_back({"  " + NamesOf(one), one.split});
+      }
+      row += repeat.rows * repeat.times;
+      if (repeat.times == 1) continue;
+      const OpId last = rows_[row - 1].operators.back();
+      table.push_back({absl::StrCat("  (these ", repeat.rows, " lines ", repeat.times - 1,
+                                    " times more, to ", graph_.op(last).name, ")")});
+    }
+    return table;
+  }
+
+ private:
+  // So many rows, so many times.
+  struct Repeat {
+    size_t rows = 1, times = 1;
+  };
+  static constexpr size_t kMostRows = 64;  // that are one repeat
+  static constexpr size_t kLeastTimes = 3;
+
+  std::string NamesOf(const SplitRow& row) const {
+    const std::string& first = graph_.op(row.operators.front()).name;
+    if (row.operators.size() == 1) return first;
+    return absl::StrCat(first, " .. ", graph_.op(row.operators.back()).name);
+  }
+
+  bool AreAlike(const SplitRow& a, const SplitRow& b) const {
+    const auto is_like = [this](OpId x, OpId y) {
+      return class_of_[x.index()] == class_of_[y.index()];
+    };
+    return a.split == b.split && std::ranges::equal(a.operators, b.operators, is_like);
+  }
+
+  // The repeat from a row on that saves most.
+  Repeat RepeatAt(size_t row) const {
+    Repeat best;
+    for (size_t count = 2; count <= kMostRows && row + 2 * count <= rows_.size(); ++count) {
+      size_t end = row + count;
+      while (end < rows_.size() && AreAlike(rows_[end - count], rows_[end])) ++end;
+      const size_t times = (end - row) / count;
+      if (times < kLeastTimes) continue;
+      if (count * (times - 1) > best.rows * (best.times - 1)) best = {count, times};
+    }
+    return best;
+  }
+
+  const Graph& graph_;
+  const std::vector<SplitRow> rows_;
+  const std::vector<int32_t> class_of_;  // indexed by OpId
+};
+
 }  // namespace
 
 void AddSplits(const Graph& graph, const Strategy& strategy, Answer& answer) {
   Json splits = Json::array();
+  std::vector<SplitRow> rows;
   std::map<std::string, std::set<std::string>> roles;  // by loop
   bool has_copies = false;
   for (OpId id : graph.anchors()) {
@@ -114,8 +184,12 @@ void AddSplits(const Graph& graph, const Strategy& strategy, Answer& answer) {
     const ParallelConfig& config = strategy.configs[id.index()];
     const bool is_new =
         splits.empty() || splits.back()["split"] != ToString(graph.rule(id), config);
-    if (is_new) splits.push_back(SplitJson(graph.rule(id), config));
+    if (is_new) {
+      splits.push_back(SplitJson(graph.rule(id), config));
+      rows.push_back({{}, ToString(graph.rule(id), config)});
+    }
     splits.back()["operators"].push_back(op.name);
+    rows.back().operators.push_back(id);
     has_copies |= config.replicas > 1;
     for (size_t l = 0; l < config.degrees.size(); ++l) {
       if (config.degrees[l] <= 1) continue;
@@ -123,14 +197,7 @@ void AddSplits(const Graph& graph, const Strategy& strategy, Answer& answer) {
           RoleName(RoleOf(graph, op, static_cast<int>(l))));
     }
   }
-  std::vector<std::vector<std::string>> table;
-  for (const Json& split : splits) {
-    const auto names = split["operators"].get<std::vector<std::string>>();
-    const std::string who =
-        names.size() == 1 ? names[0] : absl::StrCat(names.front(), " .. ", names.back());
-    table.push_back({"  " + who, split["split"].get<std::string>()});
-  }
-  answer.text += TableText(table, 2);
+  answer.text += TableText(SplitTable(graph, std::move(rows)).Table(), 2);
   std::vector<std::string> legend;
   for (const auto& [loop, meant] : roles) {
     legend.push_back(absl::StrCat(loop, ": ", absl::StrJoin(meant, " or ")));

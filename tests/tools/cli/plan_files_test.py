@@ -154,6 +154,11 @@ def test_plan_says_how_operators_are_split():
     text = partita(f"{line} one_weird_trick -o splits.textproto").out
     check(re.search(r"^  \(.*\bn: samples\b.*\)$", text, re.M) and "o: parameters" in text, text)
     check("n: samples" not in partita(f"{line} single_device -o one.textproto").out, "a legend of nothing")
+    line = "plan rnnlm_tiny --unroll 8 --batch 8 --machine p100-4x4 --devices 4 --strategy rnn_stages -o steps.textproto"
+    text = partita(line).out
+    for last in ("lstm.0.7", "lstm.1.7"):
+        check(f"(these 2 lines 6 times more, to {last})" in text and "  lstm.0.2.x .. " not in text, text)
+    check(len(answer(line, "splits")["splits"]) > 30, "JSON has every step")
     rows = answer("compare lenet --batch 8 --machine p100-4x4 --devices 4", "strategies")["strategies"]
     for row in rows:
         shares = [row[f"{what}_share"] for what in ("compute", "communication", "idle")] if "declined" not in row else [1]
