@@ -67,7 +67,7 @@ absl::Status PodSearch::SearchSize(int size, bool is_last) {
   }
   problem.is_part = is_part_;
   if (scope_.halves) problem.to_beat = scope_.to_beat;
-  problem.bucket_bytes = BucketBytesFor(**pods);
+  problem.bucket_bytes = is_part_ ? scope_.bucket_bytes : BucketBytesFor(**pods);
   if (pods_ != nullptr) {
     ASSIGN_OR_RETURN(Strategy best, Enlarged(**pods));
     problem.starts.insert(problem.starts.begin(),

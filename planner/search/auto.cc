@@ -165,7 +165,7 @@ bool AddPods(const SearchProblem& problem, SearchState& state, bool is_overlappe
   if (!problem.by_pods || !problem.space.whole() || state.Done()) return false;
   const Nanos before = state.to_beat();
   const SearchOptions options = state.PartOfOptions(kPartOfPods);
-  PodScope scope{.halves = is_overlapped};
+  PodScope scope{.halves = is_overlapped, .bucket_bytes = problem.bucket_bytes};
   scope.to_beat = is_overlapped ? before : TimeWithoutBuckets(problem, state);
   for (const NamedStrategy& start : problem.starts) {
     const auto is_start = [&](const NamedStrategy& other) { return other.name == start.name; };

@@ -102,6 +102,8 @@ struct PodScope {
   Nanos to_beat = kNoCutoff;
   // Names of the starts that are worth trying; empty: all are.
   std::vector<std::string> starts = {};
+  // As SearchProblem::bucket_bytes: what all pods sum is as large as without pods.
+  Bytes bucket_bytes{0};
 };
 
 struct SearchProblem {
