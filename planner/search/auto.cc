@@ -209,7 +209,9 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   ASSIGN_OR_RETURN(std::vector<WalkPoint> points,
                    EvaluateStarts(problem, of_experts, state, kMostOfGatheredWalks, &put_off));
   const bool is_of_stages = problem.space.devices() > kMostWithoutStages;
-  if (is_of_stages) AddStages(problem, state, kNoCutoff, points);
+  const bool is_staged =
+      is_of_stages && state.has_best() && HasStagesApart(problem.space, state.best());
+  if (is_of_stages && !is_staged) AddStages(problem, state, kNoCutoff, points);
   const Nanos with_stages = state.to_beat();
   // Sums of costs do not tell what stages save that work at the same time.
   const bool is_overlapped =

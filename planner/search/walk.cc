@@ -66,8 +66,10 @@ namespace {
 constexpr size_t kStartsOnFewer = 2;
 // All starts are looked for on no more devices than these.
 constexpr int kFewDevices = 64;
-// Devices from which on starts are put off that are far behind on fewer: on few they take no time.
+// Devices from which on starts are put off that are behind on fewer: on few they take no time. What
+// takes less than so many times the best is not behind.
 constexpr int kManyDevices = 16;
+constexpr double kNotBehind = 1.25;
 
 // How many times longer a step may become on the way into memory. As much longer than the fastest
 // start is far behind where none fits: the tasks of a strategy that is much slower may take more
@@ -107,12 +109,14 @@ class StartsOnFewer {
     std::reverse(counts.begin(), counts.end());
     for (int devices : counts) {
       const size_t known = points_.size();
-      for (const NamedStrategy& start : problem_.starts) TryOn(start.name, devices);
+      for (const NamedStrategy& start : problem_.starts) {
+        if (!IsBehind(start.name)) TryOn(start.name, devices);
+      }
       FindNear(known, devices);
     }
   }
 
-  // Whether a start is far behind others on a quarter of the devices, or not known there.
+  // Whether a start is behind others on a quarter of the devices that are looked at, or not known there.
   bool IsBehind(const std::string& name) const {
     return problem_.space.devices() >= kManyDevices && !near_.empty() && !near_.contains(name);
   }
@@ -131,16 +135,18 @@ class StartsOnFewer {
   }
 
  private:
-  // Finds the starts that are near the best on so many devices: those points from `first` on.
+  // Finds the starts that are near the best on so many devices: those points from `first` on. On one
+  // device there is one start.
   void FindNear(size_t first, int devices) {
     const auto points = std::span(points_).subspan(first);
     const auto best = std::min_element(points.begin(), points.end());
     near_.clear();
-    if (best == points.end() || best->excess_memory > 0) return;
+    if (devices == 1 || best == points.end() || best->excess_memory > 0) return;
     for (const NamedStrategy& start : problem_.starts) {
       const std::string on = NameOn(start.name, devices);
       for (const WalkPoint& point : points) {
-        const bool is_near = point.excess_memory == 0 && point.time < TimesOf(best->time, most_);
+        const bool is_near =
+            point.excess_memory == 0 && point.time < TimesOf(best->time, kNotBehind);
         if (point.name == on && is_near) near_.insert(start.name);
       }
     }

@@ -49,8 +49,8 @@ bool AddStart(const SearchProblem& problem, NamedStrategy start, Nanos cutoff, S
 // All starts that can run, the given ones first, whatever the budget (once one fits, as many as time
 // limit and `stop` leave); then random ones as far as it goes, where the whole space is free. The
 // best comes first; those that take `most` times the best before them, or more, are left out.
-// InvalidArgument if none is given. `put_off`: gets the given starts that are as far behind others on
-// fewer devices, or not known there, instead of their being tried; null: all are.
+// InvalidArgument if none is given. `put_off`: gets the given starts that are behind others on fewer
+// devices, or not known there, instead of their being tried; null: all are.
 absl::StatusOr<std::vector<WalkPoint>> EvaluateStarts(
     const SearchProblem& problem, const SearchOptions& options, SearchState& state, double most,
     std::vector<NamedStrategy>* put_off = nullptr);
