@@ -15,8 +15,8 @@ namespace {
 
 // Pods whose best start takes so many times what is to be beaten, over kWorthOf, get no search.
 constexpr int64_t kWorth = 9, kWorthOf = 8;
-// Devices of a half from which on halves are searched: on fewer what all do is found as fast.
-constexpr int kLeastOfHalf = 32;
+// Devices from which on parts of them are searched: on fewer what all do is found as fast.
+constexpr int kLeastOfParts = 64;
 // Part of what is left of the budget that goes to pods that larger ones follow: those take several
 // times as long to evaluate, and go on from what was found.
 constexpr double kPartOfSmaller = 2.0 / 3;
@@ -33,11 +33,11 @@ bool PodSearch::IsOver() const {
 }
 
 std::vector<int> PodSearch::Sizes() const {
-  if (!scope_.halves) return PodSizes(whole_);
-  const int half = whole_.topology().size() / 2;
-  const bool goes = half >= kLeastOfHalf && half > DevicesOfFirstNode(whole_.topology()) &&
-                    IsPodSize(whole_, half);
-  return goes ? std::vector<int>{half} : std::vector<int>();
+  if (scope_.parts == 0) return PodSizes(whole_);
+  const int devices = whole_.topology().size(), size = devices / scope_.parts;
+  const bool goes = devices >= kLeastOfParts && devices % scope_.parts == 0 &&
+                    size > DevicesOfFirstNode(whole_.topology()) && IsPodSize(whole_, size);
+  return goes ? std::vector<int>{size} : std::vector<int>();
 }
 
 absl::Status PodSearch::Run() {
@@ -61,12 +61,12 @@ absl::Status PodSearch::SearchSize(int size, bool is_last) {
   }
   SearchProblem problem = (*pods)->Problem(/*has_fewer=*/is_last);
   KeepStarts(problem.starts);
-  if (!scope_.halves && IsFarBehind(problem)) {
+  if (scope_.parts == 0 && IsFarBehind(problem)) {
     is_hopeless_ = true;
     return absl::OkStatus();
   }
   problem.is_part = is_part_;
-  if (scope_.halves) problem.to_beat = scope_.to_beat;
+  if (scope_.parts > 0) problem.to_beat = scope_.to_beat;
   problem.bucket_bytes = is_part_ ? scope_.bucket_bytes : BucketBytesFor(**pods);
   if (pods_ != nullptr) {
     ASSIGN_OR_RETURN(Strategy best, Enlarged(**pods));
@@ -146,7 +146,7 @@ void OfferPods(const GraphAt& graph_at, SearchProblem& problem) {
   const Evaluator& whole = problem.evaluator;
   if (whole.topology().size() < kLeastDevicesOfPods) return;
   problem.by_pods = [&whole, graph_at](const SearchOptions& options, const PodScope& scope) {
-    PodSearch pods(whole, graph_at, SearchAuto, options, scope);
+    PodSearch pods(whole, graph_at, scope.only_starts ? SearchStarts : SearchAuto, options, scope);
     SearchProblem::OfPods found;
     if (pods.Run().ok()) found.strategies = pods.TakeStrategies();
     found.evaluations = pods.evaluations();

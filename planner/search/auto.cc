@@ -1,7 +1,8 @@
-// Several searches in turn. The starts; the best with its stages cut in two; where stages work at
-// the same time, the best of the two halves of the devices as pods; where they do not, the best
-// strategies of pods, and the best that dynamic programming makes of them, on all devices and on
-// fewer; where the budget does for every combination, all of them. Then the best changed by groups
+// Several searches in turn. The starts, but for those that are behind on fewer devices; the best with
+// its stages cut in two; where stages work at the same time, the best of the two halves of the devices
+// as pods, and starts for smaller parts; where they do not, the best strategies of pods, and the best
+// that dynamic programming makes of them, on all devices and on fewer; where the budget does for every
+// combination, all of them. Then the best, and starts for parts that are near it, changed by groups
 // of operators as long as that makes it faster; annealing from the best of all, again and again
 // where problems are small; and where the budget does for it, single decisions until none improves
 // the best. Ends early where the best takes no more than the lower bound.
@@ -20,6 +21,8 @@
 namespace partita {
 namespace {
 
+// Parts of all devices that are looked at as pods.
+constexpr int kMostParts = 8;
 // Part of the budget that goes to pods.
 constexpr double kPartOfPods = 0.5;
 // Part of what is left that goes to stages.
@@ -30,6 +33,10 @@ constexpr Grouping kGroups[] = {Grouping::kOfShapes, Grouping::kOfLike, Grouping
 // What takes at most so many times the best is near it: starts on fewer devices, which dynamic
 // programming is then worth on, and those on all, whose stages are then worth improving.
 constexpr double kNear = 1.05;
+// What takes less than so many times the best is improved by groups for so many evaluations, which
+// shows what is in it.
+constexpr double kContends = 1.25;
+constexpr int64_t kTrial = 60;
 // Evaluations after which walks of a small problem begin again.
 constexpr int64_t kRound = 1500;
 // A part of a search ends where its starts, with their stages, take so many times what is to be beaten.
@@ -117,6 +124,18 @@ void AddDynamicProgramming(const SearchProblem& problem, SearchState& state,
   std::stable_sort(points.begin(), points.end());
 }
 
+// Improves starts for pods that are near the best by groups for a while. The points are, and stay, the
+// best first.
+void AddContenders(const SearchProblem& problem, SearchState& state,
+                   std::span<const WalkPoint> contenders, std::vector<WalkPoint>& points) {
+  for (const WalkPoint& point : contenders) {
+    if (state.Done() || point.time >= TimesOf(points[0].time, kContends)) continue;
+    WalkPoint improved = ImproveGroups(problem, state, point, kGroups, kTrial);
+    if (improved.time < point.time) points.push_back(std::move(improved));
+    std::stable_sort(points.begin(), points.end());
+  }
+}
+
 // Improves the best point by groups, larger ones first. The points are, and stay, the best first.
 void AddGroups(const SearchProblem& problem, SearchState& state, std::vector<WalkPoint>& points) {
   if (points.empty()) return;
@@ -158,27 +177,39 @@ void AddStages(const SearchProblem& problem, SearchState& state, Nanos known,
   std::stable_sort(points.begin(), points.end());
 }
 
-// Adds the best strategies of pods; of the two halves where the best has stages that work at the
-// same time, from starts that were not put off. Returns whether one of them is the best of all.
-bool AddPods(const SearchProblem& problem, SearchState& state, bool is_overlapped,
-             std::span<const NamedStrategy> put_off, std::vector<WalkPoint>& points) {
-  if (!problem.by_pods || !problem.space.whole() || state.Done()) return false;
-  const Nanos before = state.to_beat();
-  const SearchOptions options = state.PartOfOptions(kPartOfPods);
-  PodScope scope{.halves = is_overlapped, .bucket_bytes = problem.bucket_bytes};
-  scope.to_beat = is_overlapped ? before : TimeWithoutBuckets(problem, state);
-  for (const NamedStrategy& start : problem.starts) {
-    const auto is_start = [&](const NamedStrategy& other) { return other.name == start.name; };
-    if (!is_overlapped || std::any_of(put_off.begin(), put_off.end(), is_start)) continue;
-    scope.starts.push_back(start.name);
-  }
-  SearchProblem::OfPods found = problem.by_pods(options, scope);
+// Adds what a search for pods finds. The points are, and stay, the best first. Returns those added.
+std::vector<WalkPoint> AddPods(const SearchProblem& problem, SearchState& state,
+                               const PodScope& scope, std::vector<WalkPoint>& points) {
+  std::vector<WalkPoint> added;
+  if (!problem.by_pods || !problem.space.whole() || state.Done()) return added;
+  SearchProblem::OfPods found = problem.by_pods(state.PartOfOptions(kPartOfPods), scope);
   state.CountEvaluations(found.evaluations);
   for (NamedStrategy& start : found.strategies) {
-    if (!AddStart(problem, std::move(start), FarBehind(state), state, points)) break;
+    if (!AddStart(problem, std::move(start), FarBehind(state), state, added)) break;
   }
+  points.insert(points.end(), added.begin(), added.end());
   std::stable_sort(points.begin(), points.end());
-  return state.has_best() && state.best_time() < before;
+  return added;
+}
+
+// Adds the best strategy of the two halves of the devices as pods, and starts for smaller parts, for
+// stages that work at the same time; from starts that were not put off. Returns the latter.
+std::vector<WalkPoint> AddParts(const SearchProblem& problem, SearchState& state,
+                                std::span<const NamedStrategy> put_off,
+                                std::vector<WalkPoint>& points) {
+  PodScope scope{.parts = 2, .to_beat = state.to_beat(), .bucket_bytes = problem.bucket_bytes};
+  for (const NamedStrategy& start : problem.starts) {
+    const auto is_start = [&](const NamedStrategy& other) { return other.name == start.name; };
+    if (std::any_of(put_off.begin(), put_off.end(), is_start)) continue;
+    scope.starts.push_back(start.name);
+  }
+  AddPods(problem, state, scope, points);
+  std::vector<WalkPoint> starts;
+  scope.only_starts = true;
+  for (scope.parts = 4; scope.parts <= kMostParts; scope.parts *= 2) {
+    for (WalkPoint& one : AddPods(problem, state, scope, points)) starts.push_back(std::move(one));
+  }
+  return starts;
 }
 
 // Evaluates the starts that were put off up to the best so far, of which they are not to be faster.
@@ -219,9 +250,17 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   const bool is_behind = problem.is_part && state.has_best() && problem.to_beat != kNoCutoff &&
                          state.best_time() > TimesOf(problem.to_beat, kFarBehind);
   if (is_behind) return state.Finish();
-  const bool is_of_pods = AddPods(problem, state, is_overlapped, put_off, points);
+  std::vector<WalkPoint> contenders;
+  if (is_overlapped) {
+    contenders = AddParts(problem, state, put_off, points);
+  } else {
+    const PodScope scope{.to_beat = TimeWithoutBuckets(problem, state),
+                         .bucket_bytes = problem.bucket_bytes};
+    AddPods(problem, state, scope, points);
+  }
   if (state.Done()) return Finish(problem, put_off, state, points);
   // Was part of the search for pods, for less.
+  const bool is_of_pods = state.to_beat() < with_stages;
   if (!is_overlapped && !is_of_pods) AddDynamicProgramming(problem, state, points);
   const CandidateCount count = CountCandidates(problem.space, state);
   const bool walked_all =
@@ -230,6 +269,7 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   const auto kept = static_cast<int64_t>(2 * count.sum);
   const bool ends_locally = 3 * count.sum <= static_cast<double>(state.left());
   if (is_of_stages) AddStages(problem, state, with_stages, points);
+  AddContenders(problem, state, contenders, points);
   if (!ends_locally) AddGroups(problem, state, points);
   if (problem.is_part) return Finish(problem, put_off, state, points);
   AddPutOff(problem, put_off, state, points);

@@ -95,9 +95,11 @@ struct SearchOptions {
 
 // The pods that a search looks at for another one.
 struct PodScope {
-  // Those of half of all devices, where these are many, which have room for stages that work at the
-  // same time; otherwise those of a node and larger ones.
-  bool halves = false;
+  // So many equal parts of all devices, where these are many, which have room for stages that work at
+  // the same time; 0: pods of a node and larger ones.
+  int parts = 0;
+  // Only the best start is looked for.
+  bool only_starts = false;
   // The best that is known; kNoCutoff: nothing is. Pods whose starts take much longer are left.
   Nanos to_beat = kNoCutoff;
   // Names of the starts that are worth trying; empty: all are.

@@ -56,13 +56,12 @@ TEST(PodSearchTest, HalvesHaveSeveralNodes) {
   OfferPods(RequestFor("lenet").graph_at, problem);
   OfferPods(RequestFor("lenet").graph_at, of_few);
   const SearchProblem::OfPods found =
-      problem.by_pods({.evaluations = 40, .threads = 1}, {.halves = true});
+      problem.by_pods({.evaluations = 40, .threads = 1}, {.parts = 2});
   ASSERT_EQ(found.strategies.size(), 1u);
   EXPECT_THAT(found.strategies[0].name, HasSubstr("for pods of 32"));
   EXPECT_GT(found.evaluations, 0);
   EXPECT_TRUE(at.evaluator.Evaluate(found.strategies[0].strategy).feasible());
-  EXPECT_TRUE(
-      of_few.by_pods({.evaluations = 40, .threads = 1}, {.halves = true}).strategies.empty());
+  EXPECT_TRUE(of_few.by_pods({.evaluations = 40, .threads = 1}, {.parts = 2}).strategies.empty());
 }
 
 TEST(PlanByPodsTest, AStepOfFewTasksIsMadeWholeAndTakesWhatWasPredicted) {
