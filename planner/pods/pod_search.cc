@@ -72,6 +72,7 @@ absl::Status PodSearch::SearchSize(int size, bool is_last) {
     ASSIGN_OR_RETURN(Strategy best, Enlarged(**pods));
     problem.starts.insert(problem.starts.begin(),
                           {NameForPods(found_.origin, pods_->pods()), std::move(best)});
+    problem.found_starts = 1;
   }
   absl::StatusOr<SearchResult> found = search_(problem, OptionsOf(is_last ? 1 : kPartOfSmaller));
   if (!found.ok()) {

@@ -16,6 +16,7 @@
 #include "planner/search/dynamic_programming.h"
 #include "planner/search/improve_groups.h"
 #include "planner/search/improve_stages.h"
+#include "planner/space/recurrent_layers.h"
 #include "planner/space/stage_moves.h"
 
 namespace partita {
@@ -177,6 +178,12 @@ void AddStages(const SearchProblem& problem, SearchState& state, Nanos known,
   std::stable_sort(points.begin(), points.end());
 }
 
+// Whether the best has recurrent layers as stages that work at the same time: others gain nothing.
+bool HasRecurrentStages(const SearchSpace& space, const SearchState& state) {
+  return state.has_best() && !RecurrentLayers(space.graph()).empty() &&
+         HasStagesApart(space, state.best());
+}
+
 // Adds what a search for pods finds. The points are, and stay, the best first. Returns those added.
 std::vector<WalkPoint> AddPods(const SearchProblem& problem, SearchState& state,
                                const PodScope& scope, std::vector<WalkPoint>& points) {
@@ -240,9 +247,9 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   ASSIGN_OR_RETURN(std::vector<WalkPoint> points,
                    EvaluateStarts(problem, of_experts, state, kMostOfGatheredWalks, &put_off));
   const bool is_of_stages = problem.space.devices() > kMostWithoutStages;
-  const bool is_staged =
-      is_of_stages && state.has_best() && HasStagesApart(problem.space, state.best());
-  if (is_of_stages && !is_staged) AddStages(problem, state, kNoCutoff, points);
+  if (is_of_stages && !HasRecurrentStages(problem.space, state)) {
+    AddStages(problem, state, kNoCutoff, points);
+  }
   const Nanos with_stages = state.to_beat();
   // Sums of costs do not tell what stages save that work at the same time.
   const bool is_overlapped =

@@ -135,6 +135,8 @@ struct SearchProblem {
   // The size up to which all-reduces may go in buckets in what is compared
   // (Evaluator::EvaluateBriefly); 0: they go alone.
   Bytes bucket_bytes{0};
+  // The first so many starts are what other searches found: they are never put off (EvaluateStarts).
+  size_t found_starts = 0;
 };
 
 // The cheapest strategy that came from one start, or from one search.

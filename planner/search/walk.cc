@@ -194,7 +194,8 @@ absl::StatusOr<std::vector<WalkPoint>> EvaluateStarts(const SearchProblem& probl
   if (tries_fewer) on_fewer.AddFew();
   bool goes_on = true;
   for (size_t k = 0; goes_on && k < problem.starts.size(); ++k) {
-    if (put_off != nullptr && on_fewer.IsBehind(problem.starts[k].name)) {
+    const bool is_expert = k >= problem.found_starts;
+    if (put_off != nullptr && is_expert && on_fewer.IsBehind(problem.starts[k].name)) {
       put_off->push_back(problem.starts[k]);
       continue;
     }
