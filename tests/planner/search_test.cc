@@ -239,6 +239,28 @@ TEST(SearchQualityTest, StartsAreTriedOnFewerDevices) {
   EXPECT_FALSE(on_fewer("data_parallel", 5).has_value());
 }
 
+// What is slow on few devices is tried on all of them, too, if only at the end.
+TEST(SearchQualityTest, AStartThatIsBehindOnFewerDevicesIsStillFound) {
+  const Workplace at("lenet", 64, "p100-4x4", 16);
+  const Strategy one = SingleDevice(at.graph, DeviceId(0));
+  const Strategy good = Ok(SearchAuto(at.Problem(), {.evaluations = 200})).best;
+  const Nanos time = at.evaluator.EvaluateBriefly(good, kNoCutoff).time;
+  const auto experts = ExpertsOnFewer(at.graph, at.machine->topology);
+  const auto on_fewer = [&](const std::string& name, int devices) {
+    return name == "late" ? std::optional<Strategy>(one) : experts("data_parallel", devices);
+  };
+  const SearchProblem problem{
+      at.evaluator, at.space, {{"early", one}, {"late", good}}, {}, on_fewer};
+  ASSERT_LT(time, at.evaluator.EvaluateBriefly(*experts("data_parallel", 4), kNoCutoff).time);
+  for (int64_t evaluations : {1, 60}) {
+    const SearchResult found = Ok(SearchAuto(problem, {.evaluations = evaluations}));
+    EXPECT_LE(found.evaluation.time, time);
+  }
+  const SearchResult found = Ok(SearchAuto(problem, {.evaluations = 1}));
+  EXPECT_EQ(found.origin, "late");
+  EXPECT_EQ(found.by_origin.back().found.name, "late");
+}
+
 TEST(SearchQualityTest, NoSingleChangeImprovesTheGreedyResult) {
   const Workplace at("lenet", 64, "p100-4x4", 2);
   const SearchResult result = Ok(SearchGreedy(at.Problem(), {.evaluations = 5000}));
