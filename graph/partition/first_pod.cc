@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -15,10 +16,12 @@ bool IsFirst(DeviceId device, int pod_devices) { return device.value() < pod_dev
 
 bool IsPiece(const TensorView& view) { return view.present && !view.box.empty(); }
 
-std::vector<PlacedBox> OfFirstPod(const std::vector<PlacedBox>& pieces, int pod_devices) {
-  std::vector<PlacedBox> first;
-  std::ranges::copy_if(pieces, std::back_inserter(first), [pod_devices](const PlacedBox& piece) {
-    return IsFirst(piece.device, pod_devices);
+// Those of parts or placed boxes, in their order.
+template <class Placed>
+std::vector<Placed> OfFirstPod(std::span<const Placed> all, int pod_devices) {
+  std::vector<Placed> first;
+  std::ranges::copy_if(all, std::back_inserter(first), [pod_devices](const Placed& one) {
+    return IsFirst(one.device, pod_devices);
   });
   return first;
 }
@@ -111,7 +114,7 @@ class PodBoxes {
   }
   void AddPiece(const Box& box, DeviceId device, int64_t term) {
     (IsFirst(device, pod_devices_) ? first_ : others_).Add(box);
-    has_one_term_ &= std::exchange(has_piece_, true) ? term == term_ : true;
+    has_one_term_ &= term_.value_or(term) == term;
     term_ = term;
     if (IsFirst(device, pod_devices_)) pieces_[device.index()].push_back(&box);
   }
@@ -126,8 +129,8 @@ class PodBoxes {
   Hull first_, others_;
   std::vector<std::vector<const Box*>> pieces_;  // of the first pod, by device
   std::vector<std::pair<const Box*, DeviceId>> demands_;
-  bool has_piece_ = false, has_one_term_ = true;
-  int64_t term_ = 0;
+  bool has_one_term_ = true;
+  std::optional<int64_t> term_;  // of the last piece
 };
 
 // Gives buffers of the first pod other numbers, and all others none.
@@ -169,16 +172,12 @@ class Renumbering {
 }  // namespace
 
 std::vector<Part> PartsOfFirstPod(std::span<const Part> parts, int pod_devices) {
-  std::vector<Part> first;
-  std::ranges::copy_if(parts, std::back_inserter(first), [pod_devices](const Part& part) {
-    return IsFirst(part.device, pod_devices);
-  });
-  return first;
+  return OfFirstPod(parts, pod_devices);
 }
 
 WeightLayouts LayoutsOfFirstPod(const WeightLayouts& layouts, int pod_devices) {
-  return {OfFirstPod(layouts.parameter, pod_devices), OfFirstPod(layouts.update, pod_devices),
-          layouts.prefetch};
+  return {OfFirstPod<PlacedBox>(layouts.parameter, pod_devices),
+          OfFirstPod<PlacedBox>(layouts.update, pod_devices), layouts.prefetch};
 }
 
 bool StaysInPods(const Graph& graph, const Tensor& tensor, PartsByOp parts,
