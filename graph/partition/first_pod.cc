@@ -14,8 +14,6 @@ namespace {
 
 bool IsFirst(DeviceId device, int pod_devices) { return device.value() < pod_devices; }
 
-bool IsPiece(const TensorView& view) { return view.present && !view.box.empty(); }
-
 // Those of parts or placed boxes, in their order.
 template <class Placed>
 std::vector<Placed> OfFirstPod(std::span<const Placed> all, int pod_devices) {

@@ -233,6 +233,9 @@ class TensorFragmentsBuilder {
   std::unique_ptr<Maker> maker_;
 };
 
+// Whether the view has elements.
+inline bool IsPiece(const TensorView& view) { return view.present && !view.box.empty(); }
+
 // Element type in which the operator's parts read and write the tensor.
 DType ElementTypeOf(const PartitionOptions& options, const Operator& op, const Tensor& tensor);
 

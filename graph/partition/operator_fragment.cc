@@ -39,8 +39,6 @@ class OperatorFragmentMaker {
   }
 
  private:
-  static bool IsRead(const TensorView& view) { return view.present && !view.box.empty(); }
-
   // The slots of what all parts read. A device reads equal boxes of a tensor from one buffer.
   void AddReads() {
     std::vector<int32_t> reads(op_.inputs.size(), 0);  // of each tensor, by its first input
@@ -50,7 +48,7 @@ class OperatorFragmentMaker {
       for (size_t k = 0; k < op_.inputs.size(); ++k) {
         const TensorView& view = part.view.operands[k];
         input_slots_.push_back(kNoBuffer);
-        if (!IsRead(view)) continue;
+        if (!IsPiece(view)) continue;
         const TensorId tensor = op_.inputs[k];
         const auto first = std::find(op_.inputs.begin(), op_.inputs.end(), tensor);
         const auto input = static_cast<int32_t>(first - op_.inputs.begin());
@@ -113,7 +111,7 @@ class OperatorFragmentMaker {
   BufferId OutputSlot(size_t k, int32_t task) {
     const Part& part = parts_[static_cast<size_t>(task)];
     const TensorView& view = part.view.results[k];
-    if (!IsRead(view)) return kNoBuffer;
+    if (!IsPiece(view)) return kNoBuffer;
     BufferId slot = KeptSlot(op_.outputs[k], view.box, part.device);
     if (slot == kNoBuffer) slot = AddPiece(op_.outputs[k], view.box, part.device);
     fragment_.results[k].push_back({task, slot.value()});

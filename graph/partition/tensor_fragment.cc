@@ -23,8 +23,6 @@ void Append(TensorContent& content, Numbers... numbers) {
   (content.push_back(static_cast<int64_t>(numbers)), ...);
 }
 
-bool IsPiece(const TensorView& view) { return view.present && !view.box.empty(); }
-
 // The fragment of one demand group.
 class GroupMaker {
  public:

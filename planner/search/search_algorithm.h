@@ -104,7 +104,7 @@ struct PodScope {
   Nanos to_beat = kNoCutoff;
   // Names of the starts that are worth trying; empty: all are.
   std::vector<std::string> starts = {};
-  // As SearchProblem::bucket_bytes: what all pods sum is as large as without pods.
+  // The size of buckets to compare with (SearchProblem::bucket_bytes), which pods do not change.
   Bytes bucket_bytes{0};
 };
 
