@@ -9,6 +9,7 @@
 #include "graph/support/stop_flag.h"
 #include "planner/collective_choice.h"
 #include "planner/expert/expert_strategies.h"
+#include "planner/search/improve_stages.h"
 
 namespace partita {
 namespace {
@@ -17,9 +18,23 @@ namespace {
 constexpr int64_t kWorth = 9, kWorthOf = 8;
 // Devices from which on parts of them are searched: on fewer what all do is found as fast.
 constexpr int kLeastOfParts = 64;
+// Pods of two nodes are searched where there are so many; what fewer do is found as fast.
+constexpr int kLeastPairsOfNodes = 4;
 // Part of what is left of the budget that goes to pods that larger ones follow: those take several
 // times as long to evaluate, and go on from what was found.
 constexpr double kPartOfSmaller = 2.0 / 3;
+
+SearchFunction SearchOfDepth(PodScope::Depth depth) {
+  switch (depth) {
+    case PodScope::Depth::kStarts:
+      return SearchStarts;
+    case PodScope::Depth::kStages:
+      return SearchStages;
+    case PodScope::Depth::kAll:
+      return SearchAuto;
+  }
+  return SearchAuto;
+}
 
 }  // namespace
 
@@ -33,10 +48,13 @@ bool PodSearch::IsOver() const {
 }
 
 std::vector<int> PodSearch::Sizes() const {
-  if (scope_.parts == 0) return PodSizes(whole_);
-  const int devices = whole_.topology().size(), size = devices / scope_.parts;
-  const bool goes = devices >= kLeastOfParts && devices % scope_.parts == 0 &&
-                    size > DevicesOfFirstNode(whole_.topology()) && IsPodSize(whole_, size);
+  if (scope_.kind == PodScope::Kind::kNodes) return PodSizes(whole_);
+  const int devices = whole_.topology().size(), node = DevicesOfFirstNode(whole_.topology());
+  const bool of_parts = scope_.kind == PodScope::Kind::kParts;
+  const int size = of_parts ? devices / scope_.parts : 2 * node;
+  const bool are_many = of_parts ? devices >= kLeastOfParts && devices % scope_.parts == 0
+                                 : devices >= kLeastPairsOfNodes * size;
+  const bool goes = are_many && size > node && IsPodSize(whole_, size);
   return goes ? std::vector<int>{size} : std::vector<int>();
 }
 
@@ -61,12 +79,13 @@ absl::Status PodSearch::SearchSize(int size, bool is_last) {
   }
   SearchProblem problem = (*pods)->Problem(/*has_fewer=*/is_last);
   KeepStarts(problem.starts);
-  if (scope_.parts == 0 && IsFarBehind(problem)) {
+  const bool is_of_nodes = scope_.kind == PodScope::Kind::kNodes;
+  if (is_of_nodes && IsFarBehind(problem)) {
     is_hopeless_ = true;
     return absl::OkStatus();
   }
   problem.is_part = is_part_;
-  if (scope_.parts > 0) problem.to_beat = scope_.to_beat;
+  if (!is_of_nodes) problem.to_beat = scope_.to_beat;
   problem.bucket_bytes = is_part_ ? scope_.bucket_bytes : BucketBytesFor(**pods);
   if (pods_ != nullptr) {
     ASSIGN_OR_RETURN(Strategy best, Enlarged(**pods));
@@ -147,7 +166,7 @@ void OfferPods(const GraphAt& graph_at, SearchProblem& problem) {
   const Evaluator& whole = problem.evaluator;
   if (whole.topology().size() < kLeastDevicesOfPods) return;
   problem.by_pods = [&whole, graph_at](const SearchOptions& options, const PodScope& scope) {
-    PodSearch pods(whole, graph_at, scope.only_starts ? SearchStarts : SearchAuto, options, scope);
+    PodSearch pods(whole, graph_at, SearchOfDepth(scope.depth), options, scope);
     SearchProblem::OfPods found;
     if (pods.Run().ok()) found.strategies = pods.TakeStrategies();
     found.evaluations = pods.evaluations();

@@ -96,7 +96,7 @@ absl::StatusOr<SearchResult> SearchAnnealing(const SearchProblem& problem,
                                              const SearchOptions& options) {
   SearchState state(problem, options);
   ASSIGN_OR_RETURN(const std::vector<WalkPoint> starts,
-                   EvaluateStarts(problem, options, state, kMostOfGatheredWalks));
+                   EvaluateStarts(problem, options, state, {.most = kMostOfGatheredWalks}));
   Anneal(problem, options, state, {starts, state.left()});
   return state.Finish();
 }

@@ -1,11 +1,13 @@
-// Several searches in turn. The starts, but for those that are behind on fewer devices; the best with
-// its stages cut in two; where stages work at the same time, the best of the two halves of the devices
-// as pods, and starts for smaller parts; where they do not, the best strategies of pods, and the best
-// that dynamic programming makes of them, on all devices and on fewer; where the budget does for every
-// combination, all of them. Then the best, and starts for parts that are near it, changed by groups
-// of operators as long as that makes it faster; annealing from the best of all, again and again
-// where problems are small; and where the budget does for it, single decisions until none improves
-// the best. Ends early where the best takes no more than the lower bound.
+// Several searches in turn. The starts on fewer devices; those for pods of two nodes, with their stages
+// cut in two; unless that finds stages that work at the same time, the starts on all devices that are
+// not behind on fewer, and the best with its stages cut in two. Where stages work at the same time
+// without pods of two nodes, the best of the two halves of the devices as pods, and starts for smaller
+// parts; where none do, the best strategies of pods, and the best that dynamic programming makes of
+// them, on all devices and on fewer; where the budget does for every combination, all of them. Then the
+// best, and starts for parts that are near it, changed by groups of operators as long as that makes it
+// faster; the starts that were put off; annealing from the best of all, again and again where problems
+// are small; and where the budget does for it, single decisions until none improves the best. Ends
+// early where the best takes no more than the lower bound.
 #include <algorithm>
 #include <span>
 #include <utility>
@@ -26,13 +28,11 @@ namespace {
 constexpr int kMostParts = 8;
 // Part of the budget that goes to pods.
 constexpr double kPartOfPods = 0.5;
-// Part of what is left that goes to stages.
-constexpr double kPartOfStages = 0.2;
-// Part of what is left then that goes to groups, and these.
+// Part of what is left that goes to groups, and these.
 constexpr double kPartOfGroups = 0.8;
 constexpr Grouping kGroups[] = {Grouping::kOfShapes, Grouping::kOfLike, Grouping::kSingle};
-// What takes at most so many times the best is near it: starts on fewer devices, which dynamic
-// programming is then worth on, and those on all, whose stages are then worth improving.
+// Starts on fewer devices that take at most so many times the best are near it: dynamic programming is
+// then worth its time there.
 constexpr double kNear = 1.05;
 // What takes less than so many times the best is improved by groups for so many evaluations, which
 // shows what is in it.
@@ -154,30 +154,6 @@ Nanos TimeWithoutBuckets(const SearchProblem& problem, const SearchState& state)
   return evaluation.feasible() ? evaluation.time : state.to_beat();
 }
 
-// Improves the stages of the best point, and of the best on all devices where it is near: halves of
-// these may be faster than those of what is faster on fewer. Not of points that take `known` or
-// longer. Adds what it finds. The points are, and stay, the best first.
-void AddStages(const SearchProblem& problem, SearchState& state, Nanos known,
-               std::vector<WalkPoint>& points) {
-  std::vector<WalkPoint> from;
-  const Graph& graph = state.graph();
-  for (const WalkPoint& point : points) {
-    const bool is_wide = DevicesOf(graph, point.strategy) == problem.space.devices();
-    if (point.excess_memory > 0 || point.time >= known) continue;
-    if (!from.empty() && point.time > TimesOf(from[0].time, kNear)) break;
-    if (from.empty() || is_wide) from.push_back(point);
-    if (is_wide) break;
-  }
-  for (WalkPoint& point : from) {
-    if (state.Done()) break;
-    const auto budget = static_cast<int64_t>(kPartOfStages * static_cast<double>(state.left()));
-    const Nanos before = point.time;
-    WalkPoint improved = ImproveStages(problem, state, std::move(point), budget);
-    if (improved.time < before) points.push_back(std::move(improved));
-  }
-  std::stable_sort(points.begin(), points.end());
-}
-
 // Whether the best has recurrent layers as stages that work at the same time: others gain nothing.
 bool HasRecurrentStages(const SearchSpace& space, const SearchState& state) {
   return state.has_best() && !RecurrentLayers(space.graph()).empty() &&
@@ -199,12 +175,33 @@ std::vector<WalkPoint> AddPods(const SearchProblem& problem, SearchState& state,
   return added;
 }
 
+// Adds what pods of two nodes make of the starts near the best on fewer devices, with their stages cut in
+// two: an evaluation of them takes a part of the time. Returns whether they have stages that work at the
+// same time, and are faster than all points.
+bool AddTwoNodes(const SearchProblem& problem, SearchState& state,
+                 const std::vector<std::string>& near, std::vector<WalkPoint>& points) {
+  if (problem.space.devices() <= kMostWithoutStages) return false;
+  // Stages of recurrent layers are more than two.
+  if (points.empty() || !RecurrentLayers(problem.space.graph()).empty()) return false;
+  const Nanos before = state.to_beat();
+  AddPods(problem, state,
+          {.kind = PodScope::Kind::kTwoNodes,
+           .depth = PodScope::Depth::kStages,
+           .starts = near,
+           .bucket_bytes = problem.bucket_bytes},
+          points);
+  return state.to_beat() < before && HasStagesApart(problem.space, state.best());
+}
+
 // Adds the best strategy of the two halves of the devices as pods, and starts for smaller parts, for
 // stages that work at the same time; from starts that were not put off. Returns the latter.
 std::vector<WalkPoint> AddParts(const SearchProblem& problem, SearchState& state,
                                 std::span<const NamedStrategy> put_off,
                                 std::vector<WalkPoint>& points) {
-  PodScope scope{.parts = 2, .to_beat = state.to_beat(), .bucket_bytes = problem.bucket_bytes};
+  PodScope scope{.kind = PodScope::Kind::kParts,
+                 .parts = 2,
+                 .to_beat = state.to_beat(),
+                 .bucket_bytes = problem.bucket_bytes};
   for (const NamedStrategy& start : problem.starts) {
     const auto is_start = [&](const NamedStrategy& other) { return other.name == start.name; };
     if (std::any_of(put_off.begin(), put_off.end(), is_start)) continue;
@@ -212,7 +209,7 @@ std::vector<WalkPoint> AddParts(const SearchProblem& problem, SearchState& state
   }
   AddPods(problem, state, scope, points);
   std::vector<WalkPoint> starts;
-  scope.only_starts = true;
+  scope.depth = PodScope::Depth::kStarts;
   for (scope.parts = 4; scope.parts <= kMostParts; scope.parts *= 2) {
     for (WalkPoint& one : AddPods(problem, state, scope, points)) starts.push_back(std::move(one));
   }
@@ -244,10 +241,15 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   SearchOptions of_experts = options;
   of_experts.random_starts = 0;
   std::vector<NamedStrategy> put_off;
-  ASSIGN_OR_RETURN(std::vector<WalkPoint> points,
-                   EvaluateStarts(problem, of_experts, state, kMostOfGatheredWalks, &put_off));
+  bool found_stages = false;
+  const auto look = [&](const std::vector<std::string>& near, std::vector<WalkPoint>& few) {
+    return found_stages = AddTwoNodes(problem, state, near, few);
+  };
+  ASSIGN_OR_RETURN(
+      std::vector<WalkPoint> points,
+      EvaluateStarts(problem, of_experts, state, {kMostOfGatheredWalks, &put_off, look}));
   const bool is_of_stages = problem.space.devices() > kMostWithoutStages;
-  if (is_of_stages && !HasRecurrentStages(problem.space, state)) {
+  if (is_of_stages && !found_stages && !HasRecurrentStages(problem.space, state)) {
     AddStages(problem, state, kNoCutoff, points);
   }
   const Nanos with_stages = state.to_beat();
@@ -258,9 +260,9 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
                          state.best_time() > TimesOf(problem.to_beat, kFarBehind);
   if (is_behind) return state.Finish();
   std::vector<WalkPoint> contenders;
-  if (is_overlapped) {
+  if (is_overlapped && !found_stages) {
     contenders = AddParts(problem, state, put_off, points);
-  } else {
+  } else if (!is_overlapped) {
     const PodScope scope{.to_beat = TimeWithoutBuckets(problem, state),
                          .bucket_bytes = problem.bucket_bytes};
     AddPods(problem, state, scope, points);

@@ -60,7 +60,7 @@ absl::StatusOr<SearchResult> SearchBeam(const SearchProblem& problem,
   SearchState state(problem, options);
   std::mt19937_64 random(options.seed);
   ASSIGN_OR_RETURN(std::vector<WalkPoint> beam,
-                   EvaluateStarts(problem, options, state, kMostOfWalks));
+                   EvaluateStarts(problem, options, state, {.most = kMostOfWalks}));
   if (problem.space.subjects().empty()) return state.Finish();
   for (int64_t round = 0; !beam.empty() && round < options.evaluations; ++round) {
     Narrow(beam);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/parallel/decision.h"
+#include "graph/support/status_macros.h"
 #include "planner/space/stage_moves.h"
 
 namespace partita {
@@ -17,6 +18,11 @@ namespace {
 constexpr size_t kPieces = 8;
 // Parts of the shorter of two stages that go from one to the other.
 constexpr size_t kShifts[] = {4, 16, 64};
+
+// What takes at most so many times the best is near it.
+constexpr double kNearBest = 1.05;
+// Part of what is left of the budget that goes to the stages of one point.
+constexpr double kPartOfStages = 0.2;
 
 using Decisions = std::vector<Decision>;
 
@@ -77,6 +83,38 @@ WalkPoint ImproveStages(const SearchProblem& problem, SearchState& state, WalkPo
     state.CountAccepted(0, from.name, "stages", from.time);
   }
   return from;
+}
+
+void AddStages(const SearchProblem& problem, SearchState& state, Nanos known,
+               std::vector<WalkPoint>& points) {
+  std::vector<WalkPoint> from;
+  const Graph& graph = state.graph();
+  for (const WalkPoint& point : points) {
+    const bool is_wide = DevicesOf(graph, point.strategy) == problem.space.devices();
+    if (point.excess_memory > 0 || point.time >= known) continue;
+    if (!from.empty() && point.time > TimesOf(from[0].time, kNearBest)) break;
+    if (from.empty() || is_wide) from.push_back(point);
+    if (is_wide) break;
+  }
+  for (WalkPoint& point : from) {
+    if (state.Done()) break;
+    const auto budget = static_cast<int64_t>(kPartOfStages * static_cast<double>(state.left()));
+    const Nanos before = point.time;
+    WalkPoint improved = ImproveStages(problem, state, std::move(point), budget);
+    if (improved.time < before) points.push_back(std::move(improved));
+  }
+  std::stable_sort(points.begin(), points.end());
+}
+
+absl::StatusOr<SearchResult> SearchStages(const SearchProblem& problem,
+                                          const SearchOptions& options) {
+  SearchState state(problem, options);
+  SearchOptions of_experts = options;
+  of_experts.random_starts = 0;
+  ASSIGN_OR_RETURN(std::vector<WalkPoint> points,
+                   EvaluateStarts(problem, of_experts, state, {.most = kMostOfGatheredWalks}));
+  AddStages(problem, state, kNoCutoff, points);
+  return state.Finish();
 }
 
 }  // namespace partita

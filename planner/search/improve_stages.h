@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "planner/search/walk.h"
 
 namespace partita {
@@ -11,5 +13,15 @@ namespace partita {
 // whole round improves nothing, or after so many evaluations. Returns the last. No chance is in it.
 WalkPoint ImproveStages(const SearchProblem& problem, SearchState& state, WalkPoint from,
                         int64_t budget);
+
+// Does so for the best point, and for the best on all devices where it is near: halves of these may be
+// faster than those of what is faster on fewer. Not for points that take `known` or longer. Adds what
+// it finds. The points are, and stay, the best first.
+void AddStages(const SearchProblem& problem, SearchState& state, Nanos known,
+               std::vector<WalkPoint>& points);
+
+// The best start, or what AddStages makes of it.
+absl::StatusOr<SearchResult> SearchStages(const SearchProblem& problem,
+                                          const SearchOptions& options);
 
 }  // namespace partita

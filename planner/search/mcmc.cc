@@ -31,7 +31,7 @@ absl::StatusOr<SearchResult> SearchMcmc(const SearchProblem& problem,
                                         const SearchOptions& options) {
   SearchState state(problem, options);
   ASSIGN_OR_RETURN(const std::vector<WalkPoint> starts,
-                   EvaluateStarts(problem, options, state, kMostOfWalks));
+                   EvaluateStarts(problem, options, state, {.most = kMostOfWalks}));
   if (problem.space.subjects().empty()) return state.Finish();
   const Nanos unit = starts.empty() ? Nanos(1) : starts[0].time;
   int number = 0;

@@ -95,11 +95,15 @@ struct SearchOptions {
 
 // The pods that a search looks at for another one.
 struct PodScope {
-  // So many equal parts of all devices, where these are many, which have room for stages that work at
-  // the same time; 0: pods of a node and larger ones.
-  int parts = 0;
-  // Only the best start is looked for.
-  bool only_starts = false;
+  // Of a node, and larger ones that go on from what was found. Of two nodes, the smallest with stages
+  // that fill a node each and work at the same time; where there are several of these. Equal parts of
+  // all devices, where these are many, of several nodes each.
+  enum class Kind { kNodes, kTwoNodes, kParts };
+  Kind kind = Kind::kNodes;
+  int parts = 0;  // of kParts
+  // The algorithm: the best start, with its stages cut in two, or all that `auto` does.
+  enum class Depth { kStarts, kStages, kAll };
+  Depth depth = Depth::kAll;
   // The best that is known; kNoCutoff: nothing is. Pods whose starts take much longer are left.
   Nanos to_beat = kNoCutoff;
   // Names of the starts that are worth trying; empty: all are.

@@ -93,7 +93,7 @@ std::string NameOn(const std::string& start, int devices) {
 // Starts on fewer devices.
 class StartsOnFewer {
  public:
-  // `most`: as of EvaluateStarts.
+  // `most`: as of StartRules.
   StartsOnFewer(const SearchProblem& problem, SearchState& state, std::vector<WalkPoint>& points,
                 double most)
       : problem_(problem), state_(state), points_(points), most_(most) {}
@@ -119,6 +119,15 @@ class StartsOnFewer {
   // Whether a start is behind others on a quarter of the devices that are looked at, or not known there.
   bool IsBehind(const std::string& name) const {
     return problem_.space.devices() >= kManyDevices && !near_.empty() && !near_.contains(name);
+  }
+
+  // The starts that are not behind.
+  std::vector<std::string> NotBehind() const {
+    std::vector<std::string> names;
+    for (const NamedStrategy& start : problem_.starts) {
+      if (!IsBehind(start.name)) names.push_back(start.name);
+    }
+    return names;
   }
 
   // The best ones on half of the devices, a quarter, and so on, as long as that is faster.
@@ -185,29 +194,30 @@ class StartsOnFewer {
 
 absl::StatusOr<std::vector<WalkPoint>> EvaluateStarts(const SearchProblem& problem,
                                                       const SearchOptions& options,
-                                                      SearchState& state, double most,
-                                                      std::vector<NamedStrategy>* put_off) {
+                                                      SearchState& state, const StartRules& rules) {
   RETURN_IF_ERROR(state.NeedStarts());
   std::vector<WalkPoint> starts;
-  StartsOnFewer on_fewer(problem, state, starts, most);
+  StartsOnFewer on_fewer(problem, state, starts, rules.most);
   const bool tries_fewer = problem.on_fewer && problem.space.whole();
   if (tries_fewer) on_fewer.AddFew();
+  const bool found = rules.look && rules.look(on_fewer.NotBehind(), starts);
   bool goes_on = true;
   for (size_t k = 0; goes_on && k < problem.starts.size(); ++k) {
+    const NamedStrategy& start = problem.starts[k];
     const bool is_expert = k >= problem.found_starts;
-    if (put_off != nullptr && is_expert && on_fewer.IsBehind(problem.starts[k].name)) {
-      put_off->push_back(problem.starts[k]);
+    if (rules.put_off != nullptr && is_expert && (found || on_fewer.IsBehind(start.name))) {
+      rules.put_off->push_back(start);
       continue;
     }
-    goes_on = AddStart(problem, problem.starts[k], FarBehind(state, starts, most), state, starts);
+    goes_on = AddStart(problem, start, FarBehind(state, starts, rules.most), state, starts);
   }
   state.StartsAreTried();
-  if (goes_on && tries_fewer) on_fewer.AddOfBest();
+  if (goes_on && tries_fewer && !found) on_fewer.AddOfBest();
   std::mt19937_64 random(options.seed);
   for (int k = 0; goes_on && k < options.random_starts && problem.space.whole(); ++k) {
     NamedStrategy start{"random", problem.space.RandomStrategy(random)};
-    goes_on = !state.Done() &&
-              AddStart(problem, std::move(start), FarBehind(state, starts, most), state, starts);
+    goes_on = !state.Done() && AddStart(problem, std::move(start),
+                                        FarBehind(state, starts, rules.most), state, starts);
   }
   std::stable_sort(starts.begin(), starts.end());
   return starts;

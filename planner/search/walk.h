@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <random>
 #include <string>
@@ -46,16 +47,26 @@ Fastest FastestOf(size_t count, absl::FunctionRef<Strategy(size_t number)> make,
 bool AddStart(const SearchProblem& problem, NamedStrategy start, Nanos cutoff, SearchState& state,
               std::vector<WalkPoint>& points);
 
+// StartRules::most of walks that go where they begin, and of those that soon go on from the best of all.
+inline constexpr double kMostOfWalks = 3, kMostOfGatheredWalks = 1.5;
+struct StartRules {
+  // Starts that take so many times the best before them, or more, are left out.
+  double most = kMostOfWalks;
+  // Gets the given starts that are behind others on fewer devices, or not known there, instead of their
+  // being tried; null: all are.
+  std::vector<NamedStrategy>* put_off = nullptr;
+  // Looks for what is faster than starts on fewer devices, which `points` are by then and to which it
+  // adds; `near`: names of those that are not behind there. True: it found some, and all given starts
+  // are put off. Not without put_off; may be empty.
+  std::function<bool(const std::vector<std::string>& near, std::vector<WalkPoint>& points)> look =
+      nullptr;
+};
 // All starts that can run, the given ones first, whatever the budget (once one fits, as many as time
 // limit and `stop` leave); then random ones as far as it goes, where the whole space is free. The
-// best comes first; those that take `most` times the best before them, or more, are left out.
-// InvalidArgument if none is given. `put_off`: gets the given starts that are behind others on fewer
-// devices, or not known there, instead of their being tried; null: all are.
-absl::StatusOr<std::vector<WalkPoint>> EvaluateStarts(
-    const SearchProblem& problem, const SearchOptions& options, SearchState& state, double most,
-    std::vector<NamedStrategy>* put_off = nullptr);
-// `most` of walks that go where they begin, and of those that soon go on from the best of all.
-inline constexpr double kMostOfWalks = 3, kMostOfGatheredWalks = 1.5;
+// best comes first. InvalidArgument if none is given.
+absl::StatusOr<std::vector<WalkPoint>> EvaluateStarts(const SearchProblem& problem,
+                                                      const SearchOptions& options,
+                                                      SearchState& state, const StartRules& rules);
 inline Nanos TimesOf(Nanos time, double factor) {
   return Nanos(static_cast<int64_t>(static_cast<double>(time.value()) * factor));
 }

@@ -21,6 +21,7 @@
 #include "planner/pods/pod_search.h"
 #include "planner/search/search_algorithm.h"
 #include "planner/space/search_space.h"
+#include "planner/space/stage_moves.h"
 #include "tests/planner/fixture.h"
 #include "tests/testing/cases.h"
 #include "tests/testing/ok.h"
@@ -55,13 +56,33 @@ TEST(PodSearchTest, HalvesHaveSeveralNodes) {
   SearchProblem problem = at.Problem(), of_few = few.Problem();
   OfferPods(RequestFor("lenet").graph_at, problem);
   OfferPods(RequestFor("lenet").graph_at, of_few);
-  const SearchProblem::OfPods found =
-      problem.by_pods({.evaluations = 40, .threads = 1}, {.parts = 2});
+  const PodScope kHalves{.kind = PodScope::Kind::kParts, .parts = 2};
+  const SearchProblem::OfPods found = problem.by_pods({.evaluations = 40, .threads = 1}, kHalves);
   ASSERT_EQ(found.strategies.size(), 1u);
   EXPECT_THAT(found.strategies[0].name, HasSubstr("for pods of 32"));
   EXPECT_GT(found.evaluations, 0);
   EXPECT_TRUE(at.evaluator.Evaluate(found.strategies[0].strategy).feasible());
-  EXPECT_TRUE(of_few.by_pods({.evaluations = 40, .threads = 1}, {.parts = 2}).strategies.empty());
+  EXPECT_TRUE(of_few.by_pods({.evaluations = 40, .threads = 1}, kHalves).strategies.empty());
+}
+
+// Each of their nodes has a stage of its own, and one evaluation of them is one of all devices.
+TEST(PodSearchTest, PairsOfNodesFindStagesThatWorkAtTheSameTime) {
+  const Workplace at("resnet18", 64, "k80-16x4", 64), few("resnet18", 64, "k80-16x4", 16);
+  SearchProblem problem = at.Problem(), of_few = few.Problem();
+  OfferPods(RequestFor("resnet18").graph_at, problem);
+  OfferPods(RequestFor("resnet18").graph_at, of_few);
+  const PodScope scope{.kind = PodScope::Kind::kTwoNodes,
+                       .depth = PodScope::Depth::kStages,
+                       .starts = {"data_parallel", "one_weird_trick"},
+                       .bucket_bytes = Bytes(32 << 20)};
+  const SearchOptions options{.evaluations = 400, .threads = 1};
+  const SearchProblem::OfPods found = problem.by_pods(options, scope);
+  ASSERT_EQ(found.strategies.size(), 1u);
+  EXPECT_THAT(found.strategies[0].name, HasSubstr("for pods of 8"));
+  EXPECT_TRUE(HasStagesApart(problem.space, found.strategies[0].strategy));
+  EXPECT_LT(at.evaluator.Evaluate(found.strategies[0].strategy).time,
+            at.evaluator.Evaluate(at.Expert("data_parallel")).time);
+  EXPECT_TRUE(of_few.by_pods(options, scope).strategies.empty());
 }
 
 TEST(PlanByPodsTest, AStepOfFewTasksIsMadeWholeAndTakesWhatWasPredicted) {
