@@ -193,27 +193,28 @@ bool AddTwoNodes(const SearchProblem& problem, SearchState& state,
   return state.to_beat() < before && HasStagesApart(problem.space, state.best());
 }
 
-// Adds the best strategy of the two halves of the devices as pods, and starts for smaller parts, for
-// stages that work at the same time; from starts that were not put off. Returns the latter.
-std::vector<WalkPoint> AddParts(const SearchProblem& problem, SearchState& state,
-                                std::span<const NamedStrategy> put_off,
-                                std::vector<WalkPoint>& points) {
+// Adds starts for small parts of the devices as pods, for stages that work at the same time, those near
+// the best improved by groups for a while, and the best strategy of the two halves; from starts that
+// were not put off.
+void AddParts(const SearchProblem& problem, SearchState& state,
+              std::span<const NamedStrategy> put_off, std::vector<WalkPoint>& points) {
   PodScope scope{.kind = PodScope::Kind::kParts,
-                 .parts = 2,
-                 .to_beat = state.to_beat(),
+                 .depth = PodScope::Depth::kStarts,
                  .bucket_bytes = problem.bucket_bytes};
   for (const NamedStrategy& start : problem.starts) {
     const auto is_start = [&](const NamedStrategy& other) { return other.name == start.name; };
     if (std::any_of(put_off.begin(), put_off.end(), is_start)) continue;
     scope.starts.push_back(start.name);
   }
-  AddPods(problem, state, scope, points);
   std::vector<WalkPoint> starts;
-  scope.depth = PodScope::Depth::kStarts;
   for (scope.parts = 4; scope.parts <= kMostParts; scope.parts *= 2) {
     for (WalkPoint& one : AddPods(problem, state, scope, points)) starts.push_back(std::move(one));
   }
-  return starts;
+  AddContenders(problem, state, starts, points);
+  scope.parts = 2;
+  scope.depth = PodScope::Depth::kAll;
+  scope.to_beat = state.to_beat();
+  AddPods(problem, state, scope, points);
 }
 
 // Evaluates the starts that were put off up to the best so far, of which they are not to be faster.
@@ -259,9 +260,8 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   const bool is_behind = problem.is_part && state.has_best() && problem.to_beat != kNoCutoff &&
                          state.best_time() > TimesOf(problem.to_beat, kFarBehind);
   if (is_behind) return state.Finish();
-  std::vector<WalkPoint> contenders;
   if (is_overlapped && !found_stages) {
-    contenders = AddParts(problem, state, put_off, points);
+    AddParts(problem, state, put_off, points);
   } else if (!is_overlapped) {
     const PodScope scope{.to_beat = TimeWithoutBuckets(problem, state),
                          .bucket_bytes = problem.bucket_bytes};
@@ -278,7 +278,6 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   const auto kept = static_cast<int64_t>(2 * count.sum);
   const bool ends_locally = 3 * count.sum <= static_cast<double>(state.left());
   if (is_of_stages) AddStages(problem, state, with_stages, points);
-  AddContenders(problem, state, contenders, points);
   if (!ends_locally) AddGroups(problem, state, points);
   if (problem.is_part) return Finish(problem, put_off, state, points);
   AddPutOff(problem, put_off, state, points);
