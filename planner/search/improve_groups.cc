@@ -129,8 +129,11 @@ class GroupImprover {
       }
     }
     std::stable_sort(attempts.begin(), attempts.end(), [](const Attempt& a, const Attempt& b) {
-      return std::tuple(a.group->grouping, a.is_little, a.kind, b.critical) <
-             std::tuple(b.group->grouping, b.is_little, b.kind, a.critical);
+      const auto order = [](const Attempt& one) {
+        return std::tuple(one.group->is_repeat, one.group->grouping, one.is_little, one.kind,
+                          Nanos(0) - one.critical);
+      };
+      return order(a) < order(b);
     });
     return attempts;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -24,6 +25,7 @@ std::vector<int32_t> ClassesOf(const Graph& graph, Grouping grouping) {
 OperatorGroups::OperatorGroups(const SearchSpace& space, std::span<const Grouping> groupings)
     : space_(space),
       groupings_(groupings.begin(), groupings.end()),
+      shape_class_(ByOperator(space.graph(), ShapeClasses(space.graph()))),
       is_free_(space.graph().ops().size(), false) {
   const Graph& graph = space.graph();
   for (OpId op : space.operators()) is_free_[op.index()] = true;
@@ -40,7 +42,33 @@ std::vector<OperatorGroup> OperatorGroups::Of(const Strategy& strategy) const {
   absl::flat_hash_set<std::vector<OpId>> known;
   std::erase_if(groups,
                 [&](const OperatorGroup& group) { return !known.insert(group.ops).second; });
+  FindRepeats(strategy, groups);
   return groups;
+}
+
+void OperatorGroups::FindRepeats(const Strategy& strategy,
+                                 std::vector<OperatorGroup>& groups) const {
+  const auto first_of = [&](size_t group) { return groups[group].ops[0].index(); };
+  // Numbers of groups that are alike.
+  absl::flat_hash_map<std::pair<Grouping, int32_t>, std::vector<std::vector<size_t>>> alike;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    auto& of_shapes = alike[{groups[g].grouping, shape_class_[first_of(g)]}];
+    const auto same = std::ranges::find_if(of_shapes, [&](const std::vector<size_t>& others) {
+      return strategy.configs[first_of(others[0])] == strategy.configs[first_of(g)];
+    });
+    if (same != of_shapes.end()) {
+      same->push_back(g);
+    } else {
+      of_shapes.push_back({g});
+    }
+  }
+  for (const auto& [key, of_shapes] : alike) {
+    for (const std::vector<size_t>& same : of_shapes) {
+      for (size_t k = 1; k + 1 < same.size(); ++k) {
+        groups[same[k]].is_repeat = k != same.size() / 2;
+      }
+    }
+  }
 }
 
 void OperatorGroups::AddGroups(size_t number, const Strategy& strategy,

@@ -16,6 +16,10 @@ inline constexpr size_t kGroupings = 3;
 struct OperatorGroup {
   Grouping grouping;
   std::vector<OpId> ops;  // ascending by layer; one at least
+  // Whether it is one of several of its grouping whose first operators have equal shapes and one
+  // configuration, such as steps of a recurrent layer, and neither the first of them, the last, nor the
+  // one between: what changes do to those they mostly do to it.
+  bool is_repeat = false;
 };
 
 // Groups of the operators that a space leaves free. The space outlives this.
@@ -30,11 +34,13 @@ class OperatorGroups {
 
  private:
   void AddGroups(size_t number, const Strategy& strategy, std::vector<OperatorGroup>& groups) const;
+  void FindRepeats(const Strategy& strategy, std::vector<OperatorGroup>& groups) const;
 
   const SearchSpace& space_;
   const std::vector<Grouping> groupings_;
   std::vector<std::vector<int32_t>> class_of_;  // by place in groupings_ and OpId
-  std::vector<bool> is_free_;                   // indexed by OpId
+  const std::vector<int32_t> shape_class_;      // indexed by OpId
+  std::vector<bool> is_free_;                   // likewise
 };
 
 }  // namespace partita

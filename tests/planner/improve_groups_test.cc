@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "planner/space/like_operators.h"
 #include "planner/space/moves.h"
 #include "planner/space/neighbour_splits.h"
@@ -175,6 +176,26 @@ TEST(OperatorGroupsTest, HoldWhatHasOneConfigurationAndNoneTwice) {
     if (op != moved) others.push_back(op);
   }
   EXPECT_TRUE(known.contains(others));
+}
+
+TEST(OperatorGroupsTest, AreRepeatsButForTheFirstTheLastAndOneBetween) {
+  const Workplace at("rnnlm", 8, "p100-4x4", 4);
+  Strategy strategy = Ok(DataParallel(at.graph, at.machine->topology));
+  const OperatorGroups groups(at.space, kAllGroupings);
+  const auto others = [&] {
+    std::vector<std::string> names;
+    for (const OperatorGroup& group : groups.Of(strategy)) {
+      const std::string& name = at.graph.op(group.ops[0]).name;
+      const bool is_step = group.ops.size() == 1 && absl::StartsWith(name, "word");
+      if (is_step && !group.is_repeat) names.push_back(name);
+    }
+    return names;
+  };
+  EXPECT_THAT(others(), UnorderedElementsAre("word0", "word20", "word39"));
+  // One that is split otherwise is like none.
+  const OpId other = at.Op("word7");
+  strategy.configs[other.index()] = Unsplit(at.graph.rule(other), DeviceId(3));
+  EXPECT_THAT(others(), Contains("word7"));
 }
 
 TEST(OperatorGroupsTest, AreOfFreeOperators) {
