@@ -24,14 +24,14 @@ constexpr int kLeastPairsOfNodes = 4;
 // times as long to evaluate, and go on from what was found.
 constexpr double kPartOfSmaller = 2.0 / 3;
 
-SearchFunction SearchOfDepth(PodScope::Depth depth) {
-  switch (depth) {
-    case PodScope::Depth::kStarts:
-      return SearchStarts;
-    case PodScope::Depth::kStages:
-      return SearchStages;
-    case PodScope::Depth::kAll:
+SearchFunction SearchFor(PodScope::Kind kind) {
+  switch (kind) {
+    case PodScope::Kind::kNodes:
       return SearchAuto;
+    case PodScope::Kind::kTwoNodes:
+      return SearchStages;
+    case PodScope::Kind::kParts:
+      return SearchStarts;
   }
   return SearchAuto;
 }
@@ -79,13 +79,11 @@ absl::Status PodSearch::SearchSize(int size, bool is_last) {
   }
   SearchProblem problem = (*pods)->Problem(/*has_fewer=*/is_last);
   KeepStarts(problem.starts);
-  const bool is_of_nodes = scope_.kind == PodScope::Kind::kNodes;
-  if (is_of_nodes && IsFarBehind(problem)) {
+  if (scope_.kind == PodScope::Kind::kNodes && IsFarBehind(problem)) {
     is_hopeless_ = true;
     return absl::OkStatus();
   }
   problem.is_part = is_part_;
-  if (!is_of_nodes) problem.to_beat = scope_.to_beat;
   problem.bucket_bytes = is_part_ ? scope_.bucket_bytes : BucketBytesFor(**pods);
   if (pods_ != nullptr) {
     ASSIGN_OR_RETURN(Strategy best, Enlarged(**pods));
@@ -166,7 +164,7 @@ void OfferPods(const GraphAt& graph_at, SearchProblem& problem) {
   const Evaluator& whole = problem.evaluator;
   if (whole.topology().size() < kLeastDevicesOfPods) return;
   problem.by_pods = [&whole, graph_at](const SearchOptions& options, const PodScope& scope) {
-    PodSearch pods(whole, graph_at, SearchOfDepth(scope.depth), options, scope);
+    PodSearch pods(whole, graph_at, SearchFor(scope.kind), options, scope);
     SearchProblem::OfPods found;
     if (pods.Run().ok()) found.strategies = pods.TakeStrategies();
     found.evaluations = pods.evaluations();

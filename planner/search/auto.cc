@@ -1,10 +1,10 @@
 // Several searches in turn. The starts on fewer devices; those for pods of two nodes, with their stages
 // cut in two; unless that finds stages that work at the same time, the starts on all devices that are
 // not behind on fewer, and the best with its stages cut in two. Where stages work at the same time
-// without pods of two nodes, the best of the two halves of the devices as pods, and starts for smaller
-// parts; where none do, the best strategies of pods, and the best that dynamic programming makes of
-// them, on all devices and on fewer; where the budget does for every combination, all of them. Then the
-// best, and starts for parts that are near it, changed by groups of operators as long as that makes it
+// without pods of two nodes, starts for parts of the devices as pods, those near the best changed by
+// groups of operators for a while; where none do, the best strategies of pods, and the best that
+// dynamic programming makes of them, on all devices and on fewer; where the budget does for every
+// combination, all of them. Then the best changed by groups of operators as long as that makes it
 // faster; the starts that were put off; annealing from the best of all, again and again where problems
 // are small; and where the budget does for it, single decisions until none improves the best. Ends
 // early where the best takes no more than the lower bound.
@@ -40,8 +40,6 @@ constexpr double kContends = 1.25;
 constexpr int64_t kTrial = 60;
 // Evaluations after which walks of a small problem begin again.
 constexpr int64_t kRound = 1500;
-// A part of a search ends where its starts, with their stages, take so many times what is to be beaten.
-constexpr double kFarBehind = 1.03;
 // Part of a time limit after which dynamic programming is given up.
 constexpr double kEndOfPrograms = 0.5;
 
@@ -185,36 +183,27 @@ bool AddTwoNodes(const SearchProblem& problem, SearchState& state,
   if (points.empty() || !RecurrentLayers(problem.space.graph()).empty()) return false;
   const Nanos before = state.to_beat();
   AddPods(problem, state,
-          {.kind = PodScope::Kind::kTwoNodes,
-           .depth = PodScope::Depth::kStages,
-           .starts = near,
-           .bucket_bytes = problem.bucket_bytes},
+          {.kind = PodScope::Kind::kTwoNodes, .starts = near, .bucket_bytes = problem.bucket_bytes},
           points);
   return state.to_beat() < before && HasStagesApart(problem.space, state.best());
 }
 
-// Adds starts for small parts of the devices as pods, for stages that work at the same time, those near
-// the best improved by groups for a while, and the best strategy of the two halves; from starts that
-// were not put off.
+// Adds starts for parts of the devices as pods, for stages that work at the same time, and improves those
+// near the best by groups for a while, those for small parts first; from starts that were not put off.
 void AddParts(const SearchProblem& problem, SearchState& state,
               std::span<const NamedStrategy> put_off, std::vector<WalkPoint>& points) {
-  PodScope scope{.kind = PodScope::Kind::kParts,
-                 .depth = PodScope::Depth::kStarts,
-                 .bucket_bytes = problem.bucket_bytes};
+  PodScope scope{.kind = PodScope::Kind::kParts, .bucket_bytes = problem.bucket_bytes};
   for (const NamedStrategy& start : problem.starts) {
     const auto is_start = [&](const NamedStrategy& other) { return other.name == start.name; };
     if (std::any_of(put_off.begin(), put_off.end(), is_start)) continue;
     scope.starts.push_back(start.name);
   }
   std::vector<WalkPoint> starts;
-  for (scope.parts = 4; scope.parts <= kMostParts; scope.parts *= 2) {
+  for (scope.parts = 2; scope.parts <= kMostParts; scope.parts *= 2) {
     for (WalkPoint& one : AddPods(problem, state, scope, points)) starts.push_back(std::move(one));
   }
+  std::reverse(starts.begin(), starts.end());
   AddContenders(problem, state, starts, points);
-  scope.parts = 2;
-  scope.depth = PodScope::Depth::kAll;
-  scope.to_beat = state.to_beat();
-  AddPods(problem, state, scope, points);
 }
 
 // Evaluates the starts that were put off up to the best so far, of which they are not to be faster.
@@ -257,9 +246,6 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   // Sums of costs do not tell what stages save that work at the same time.
   const bool is_overlapped =
       is_of_stages && state.has_best() && HasStagesApart(problem.space, state.best());
-  const bool is_behind = problem.is_part && state.has_best() && problem.to_beat != kNoCutoff &&
-                         state.best_time() > TimesOf(problem.to_beat, kFarBehind);
-  if (is_behind) return state.Finish();
   if (is_overlapped && !found_stages) {
     AddParts(problem, state, put_off, points);
   } else if (!is_overlapped) {

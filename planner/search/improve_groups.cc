@@ -22,8 +22,8 @@ constexpr Change kChanges[] = {Change::kNeighbours, Change::kShifted,    Change:
                                Change::kTraded,     Change::kTradedPair, Change::kWeights};
 constexpr size_t kKinds = std::size(kChanges);
 
-// A group for which the step waits this part of its time, or less, comes after all others; for kinds
-// that there are many changes of it is a larger part.
+// A group for which the step waits this part of its time, or less, comes after all others, and from
+// trades on after those of all groupings; for kinds that there are many changes of it is a larger part.
 constexpr int64_t kLittle = 256, kLittleForMany = 32;
 int64_t LittleFor(Change kind) {
   const bool has_many = kind == Change::kTraded || kind == Change::kTradedPair;
@@ -130,8 +130,9 @@ class GroupImprover {
     }
     std::stable_sort(attempts.begin(), attempts.end(), [](const Attempt& a, const Attempt& b) {
       const auto order = [](const Attempt& one) {
-        return std::tuple(one.group->is_repeat, one.group->grouping, one.is_little, one.kind,
-                          Nanos(0) - one.critical);
+        const bool is_late = one.is_little && one.kind >= Change::kTraded;
+        return std::tuple(one.group->is_repeat, is_late, one.group->grouping, one.is_little,
+                          one.kind, Nanos(0) - one.critical);
       };
       return order(a) < order(b);
     });

@@ -95,16 +95,14 @@ struct SearchOptions {
 
 // The pods that a search looks at for another one.
 struct PodScope {
-  // Of a node, and larger ones that go on from what was found. Of two nodes, the smallest with stages
-  // that fill a node each and work at the same time; where there are several of these. Equal parts of
-  // all devices, where these are many, of several nodes each.
+  // kNodes: all that `auto` finds for pods of a node, and for larger ones that go on from that.
+  // kTwoNodes: the best start with its stages cut in two, for pods of two nodes, the smallest with
+  // stages that fill a node each and work at the same time; where there are several such pods.
+  // kParts: the best start for equal parts of all devices, of several nodes each, where devices are many.
   enum class Kind { kNodes, kTwoNodes, kParts };
   Kind kind = Kind::kNodes;
   int parts = 0;  // of kParts
-  // The algorithm: the best start, with its stages cut in two, or all that `auto` does.
-  enum class Depth { kStarts, kStages, kAll };
-  Depth depth = Depth::kAll;
-  // The best that is known; kNoCutoff: nothing is. Pods whose starts take much longer are left.
+  // The best that is known; kNoCutoff: nothing is. Of kNodes: not searched where starts take much longer.
   Nanos to_beat = kNoCutoff;
   // Names of the starts that are worth trying; empty: all are.
   std::vector<std::string> starts = {};
@@ -131,11 +129,9 @@ struct SearchProblem {
     int64_t evaluations = 0;
   };
   std::function<OfPods(const SearchOptions& options, const PodScope& scope)> by_pods = nullptr;
-  // Whether another search goes on from what this one finds. It ends as soon as more evaluations gain
-  // little, and where its starts, with their stages, are far behind `to_beat`: what the other has found;
-  // kNoCutoff: nothing.
+  // Whether another search goes on from what this one finds: it ends as soon as more evaluations gain
+  // little.
   bool is_part = false;
-  Nanos to_beat = kNoCutoff;
   // The size up to which all-reduces may go in buckets in what is compared
   // (Evaluator::EvaluateBriefly); 0: they go alone.
   Bytes bucket_bytes{0};

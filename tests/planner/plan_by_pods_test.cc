@@ -72,7 +72,6 @@ TEST(PodSearchTest, PairsOfNodesFindStagesThatWorkAtTheSameTime) {
   OfferPods(RequestFor("resnet18").graph_at, problem);
   OfferPods(RequestFor("resnet18").graph_at, of_few);
   const PodScope scope{.kind = PodScope::Kind::kTwoNodes,
-                       .depth = PodScope::Depth::kStages,
                        .starts = {"data_parallel", "one_weird_trick"},
                        .bucket_bytes = Bytes(32 << 20)};
   const SearchOptions options{.evaluations = 400, .threads = 1};
