@@ -1,8 +1,8 @@
 // Several searches in turn. The starts on fewer devices; those for pods of two nodes, with their stages
-// cut in two; unless that finds stages that work at the same time, the starts on all devices that are
-// not behind on fewer, and the best with its stages cut in two. Where stages work at the same time
-// without pods of two nodes, starts for parts of the devices as pods, those near the best changed by
-// groups of operators for a while; where none do, the best strategies of pods, and the best that
+// cut in two; unless stages that work at the same time are far faster there, the starts on all devices
+// that are not behind on fewer, and the best with its stages cut in two. Where stages work at the same
+// time without pods of two nodes, starts for parts of the devices as pods, those near the best changed
+// by groups of operators for a while; where none do, the best strategies of pods, and the best that
 // dynamic programming makes of them, on all devices and on fewer; where the budget does for every
 // combination, all of them. Then the best changed by groups of operators as long as that makes it
 // faster; the starts that were put off; annealing from the best of all, again and again where problems
@@ -174,8 +174,8 @@ std::vector<WalkPoint> AddPods(const SearchProblem& problem, SearchState& state,
 }
 
 // Adds what pods of two nodes make of the starts near the best on fewer devices, with their stages cut in
-// two: an evaluation of them takes a part of the time. Returns whether they have stages that work at the
-// same time, and are faster than all points.
+// two where that is far faster: an evaluation of them takes a part of the time. Returns whether they have
+// stages that work at the same time, and are faster than all points.
 bool AddTwoNodes(const SearchProblem& problem, SearchState& state,
                  const std::vector<std::string>& near, std::vector<WalkPoint>& points) {
   if (problem.space.devices() <= kMostWithoutStages) return false;

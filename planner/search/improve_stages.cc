@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "graph/parallel/decision.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "planner/space/stage_moves.h"
 
@@ -21,6 +23,8 @@ constexpr size_t kShifts[] = {4, 16, 64};
 
 // What takes at most so many times the best is near it.
 constexpr double kNearBest = 1.05;
+// What takes at most such a part of another's time is far faster.
+constexpr double kFarFaster = 0.9;
 // Part of what is left of the budget that goes to the stages of one point.
 constexpr double kPartOfStages = 0.2;
 
@@ -113,8 +117,13 @@ absl::StatusOr<SearchResult> SearchStages(const SearchProblem& problem,
   of_experts.random_starts = 0;
   ASSIGN_OR_RETURN(std::vector<WalkPoint> points,
                    EvaluateStarts(problem, of_experts, state, {.most = kMostOfGatheredWalks}));
+  if (!state.has_best()) return state.Finish();
+  const Nanos of_starts = state.best_time();
   AddStages(problem, state, kNoCutoff, points);
-  return state.Finish();
+  if (state.best_time() <= TimesOf(of_starts, kFarFaster)) return state.Finish();
+  return DeclinedError(absl::StrCat("stages take ", state.best_time().value(),
+                                    " ns, the best start ", of_starts.value(),
+                                    ": not worth searching from"));
 }
 
 }  // namespace partita

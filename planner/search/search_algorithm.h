@@ -96,8 +96,8 @@ struct SearchOptions {
 // The pods that a search looks at for another one.
 struct PodScope {
   // kNodes: all that `auto` finds for pods of a node, and for larger ones that go on from that.
-  // kTwoNodes: the best start with its stages cut in two, for pods of two nodes, the smallest with
-  // stages that fill a node each and work at the same time; where there are several such pods.
+  // kTwoNodes: the best start with its stages cut in two, if that is far faster, for pods of two nodes,
+  // the smallest with stages that fill a node each and work at the same time; where there are several.
   // kParts: the best start for equal parts of all devices, of several nodes each, where devices are many.
   enum class Kind { kNodes, kTwoNodes, kParts };
   Kind kind = Kind::kNodes;

@@ -82,6 +82,11 @@ TEST(PodSearchTest, PairsOfNodesFindStagesThatWorkAtTheSameTime) {
   EXPECT_LT(at.evaluator.Evaluate(found.strategies[0].strategy).time,
             at.evaluator.Evaluate(at.Expert("data_parallel")).time);
   EXPECT_TRUE(of_few.by_pods(options, scope).strategies.empty());
+  // Stages of alexnet are not faster than its starts.
+  const Workplace other("alexnet", 256, "k80-16x4", 64);
+  SearchProblem of_other = other.Problem();
+  OfferPods(RequestFor("alexnet").graph_at, of_other);
+  EXPECT_TRUE(of_other.by_pods(options, scope).strategies.empty());
 }
 
 TEST(PlanByPodsTest, AStepOfFewTasksIsMadeWholeAndTakesWhatWasPredicted) {
