@@ -79,7 +79,7 @@ absl::Status PodSearch::SearchSize(int size, bool is_last) {
   }
   SearchProblem problem = (*pods)->Problem(/*has_fewer=*/is_last);
   KeepStarts(problem.starts);
-  if (scope_.kind == PodScope::Kind::kNodes && IsFarBehind(problem)) {
+  if (IsFarBehind(problem)) {
     is_hopeless_ = true;
     return absl::OkStatus();
   }

@@ -152,10 +152,9 @@ Nanos TimeWithoutBuckets(const SearchProblem& problem, const SearchState& state)
   return evaluation.feasible() ? evaluation.time : state.to_beat();
 }
 
-// Whether the best has recurrent layers as stages that work at the same time: others gain nothing.
-bool HasRecurrentStages(const SearchSpace& space, const SearchState& state) {
-  return state.has_best() && !RecurrentLayers(space.graph()).empty() &&
-         HasStagesApart(space, state.best());
+// Whether the best has stages that work at the same time.
+bool HasStages(const SearchProblem& problem, const SearchState& state) {
+  return state.has_best() && HasStagesApart(problem.space, state.best());
 }
 
 // Adds what a search for pods finds. The points are, and stay, the best first. Returns those added.
@@ -178,26 +177,20 @@ std::vector<WalkPoint> AddPods(const SearchProblem& problem, SearchState& state,
 // stages that work at the same time, and are faster than all points.
 bool AddTwoNodes(const SearchProblem& problem, SearchState& state,
                  const std::vector<std::string>& near, std::vector<WalkPoint>& points) {
-  if (problem.space.devices() <= kMostWithoutStages) return false;
-  // Stages of recurrent layers are more than two.
-  if (points.empty() || !RecurrentLayers(problem.space.graph()).empty()) return false;
+  if (points.empty()) return false;
   const Nanos before = state.to_beat();
   AddPods(problem, state,
           {.kind = PodScope::Kind::kTwoNodes, .starts = near, .bucket_bytes = problem.bucket_bytes},
           points);
-  return state.to_beat() < before && HasStagesApart(problem.space, state.best());
+  return state.to_beat() < before && HasStages(problem, state);
 }
 
 // Adds starts for parts of the devices as pods, for stages that work at the same time, and improves those
-// near the best by groups for a while, those for small parts first; from starts that were not put off.
+// near the best by groups for a while, those for small parts first; from starts near the best on fewer.
 void AddParts(const SearchProblem& problem, SearchState& state,
-              std::span<const NamedStrategy> put_off, std::vector<WalkPoint>& points) {
-  PodScope scope{.kind = PodScope::Kind::kParts, .bucket_bytes = problem.bucket_bytes};
-  for (const NamedStrategy& start : problem.starts) {
-    const auto is_start = [&](const NamedStrategy& other) { return other.name == start.name; };
-    if (std::any_of(put_off.begin(), put_off.end(), is_start)) continue;
-    scope.starts.push_back(start.name);
-  }
+              const std::vector<std::string>& near, std::vector<WalkPoint>& points) {
+  PodScope scope{
+      .kind = PodScope::Kind::kParts, .starts = near, .bucket_bytes = problem.bucket_bytes};
   std::vector<WalkPoint> starts;
   for (scope.parts = 2; scope.parts <= kMostParts; scope.parts *= 2) {
     for (WalkPoint& one : AddPods(problem, state, scope, points)) starts.push_back(std::move(one));
@@ -231,23 +224,29 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   SearchOptions of_experts = options;
   of_experts.random_starts = 0;
   std::vector<NamedStrategy> put_off;
+  const bool is_of_stages = problem.space.devices() > kMostWithoutStages;
+  const bool is_recurrent = !RecurrentLayers(problem.space.graph()).empty();
+  std::vector<std::string> near;
   bool found_stages = false;
-  const auto look = [&](const std::vector<std::string>& near, std::vector<WalkPoint>& few) {
-    return found_stages = AddTwoNodes(problem, state, near, few);
+  const auto look = [&](const std::vector<std::string>& near_few, std::vector<WalkPoint>& few) {
+    near = near_few;
+    // Stages of recurrent layers are more than two.
+    found_stages = is_of_stages && !is_recurrent && AddTwoNodes(problem, state, near, few);
+    return found_stages;
   };
   ASSIGN_OR_RETURN(
       std::vector<WalkPoint> points,
       EvaluateStarts(problem, of_experts, state, {kMostOfGatheredWalks, &put_off, look}));
-  const bool is_of_stages = problem.space.devices() > kMostWithoutStages;
-  if (is_of_stages && !found_stages && !HasRecurrentStages(problem.space, state)) {
+  // Where recurrent layers are stages that work at the same time, others gain nothing.
+  const bool has_recurrent = is_recurrent && HasStages(problem, state);
+  if (is_of_stages && !found_stages && !has_recurrent) {
     AddStages(problem, state, kNoCutoff, points);
   }
   const Nanos with_stages = state.to_beat();
   // Sums of costs do not tell what stages save that work at the same time.
-  const bool is_overlapped =
-      is_of_stages && state.has_best() && HasStagesApart(problem.space, state.best());
+  const bool is_overlapped = is_of_stages && HasStages(problem, state);
   if (is_overlapped && !found_stages) {
-    AddParts(problem, state, put_off, points);
+    AddParts(problem, state, near, points);
   } else if (!is_overlapped) {
     const PodScope scope{.to_beat = TimeWithoutBuckets(problem, state),
                          .bucket_bytes = problem.bucket_bytes};

@@ -20,7 +20,7 @@ WalkPoint ImproveStages(const SearchProblem& problem, SearchState& state, WalkPo
 void AddStages(const SearchProblem& problem, SearchState& state, Nanos known,
                std::vector<WalkPoint>& points);
 
-// What AddStages makes of the best start. Declined where that is not far faster: other searches may
+// The best start, changed by AddStages. Declined where that is not far faster: other searches may
 // find more then.
 absl::StatusOr<SearchResult> SearchStages(const SearchProblem& problem,
                                           const SearchOptions& options);

@@ -102,7 +102,7 @@ struct PodScope {
   enum class Kind { kNodes, kTwoNodes, kParts };
   Kind kind = Kind::kNodes;
   int parts = 0;  // of kParts
-  // The best that is known; kNoCutoff: nothing is. Of kNodes: not searched where starts take much longer.
+  // The best that is known; kNoCutoff: nothing is. Pods whose starts take much longer are not searched.
   Nanos to_beat = kNoCutoff;
   // Names of the starts that are worth trying; empty: all are.
   std::vector<std::string> starts = {};

@@ -49,7 +49,7 @@ bool AddStart(const SearchProblem& problem, NamedStrategy start, Nanos cutoff, S
 
 // StartRules::most of walks that go where they begin, and of those that soon go on from the best of all.
 inline constexpr double kMostOfWalks = 3, kMostOfGatheredWalks = 1.5;
-// What EvaluateStarts leaves out and puts off.
+// Rules by which EvaluateStarts leaves starts out and puts them off.
 struct StartRules {
   // Starts that take so many times the best before them, or more, are left out.
   double most = kMostOfWalks;

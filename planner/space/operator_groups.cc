@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -19,6 +18,33 @@ std::vector<int32_t> ClassesOf(const Graph& graph, Grouping grouping) {
   std::iota(classes.begin(), classes.end(), 0);
   return classes;
 }
+
+// Numbers operators that have one class and one configuration, from 0 in the order in which they come.
+class ConfiguredClasses {
+ public:
+  // The strategy outlives this.
+  explicit ConfiguredClasses(const Strategy& strategy) : strategy_(strategy) {}
+
+  size_t NumberOf(int32_t class_of, OpId op) {
+    const ParallelConfig& config = strategy_.configs[op.index()];
+    std::vector<Known>& known = of_class_[class_of];
+    const auto alike =
+        std::ranges::find_if(known, [&](const Known& one) { return *one.config == config; });
+    if (alike != known.end()) return alike->number;
+    known.push_back({&config, count_});
+    return count_++;
+  }
+
+ private:
+  struct Known {
+    const ParallelConfig* config;
+    size_t number;
+  };
+
+  const Strategy& strategy_;
+  absl::flat_hash_map<int32_t, std::vector<Known>> of_class_;
+  size_t count_ = 0;
+};
 
 }  // namespace
 
@@ -48,44 +74,30 @@ std::vector<OperatorGroup> OperatorGroups::Of(const Strategy& strategy) const {
 
 void OperatorGroups::FindRepeats(const Strategy& strategy,
                                  std::vector<OperatorGroup>& groups) const {
-  const auto first_of = [&](size_t group) { return groups[group].ops[0].index(); };
-  // Numbers of groups that are alike.
-  absl::flat_hash_map<std::pair<Grouping, int32_t>, std::vector<std::vector<size_t>>> alike;
-  for (size_t g = 0; g < groups.size(); ++g) {
-    auto& of_shapes = alike[{groups[g].grouping, shape_class_[first_of(g)]}];
-    const auto same = std::ranges::find_if(of_shapes, [&](const std::vector<size_t>& others) {
-      return strategy.configs[first_of(others[0])] == strategy.configs[first_of(g)];
-    });
-    if (same != of_shapes.end()) {
-      same->push_back(g);
-    } else {
-      of_shapes.push_back({g});
+  for (Grouping grouping : groupings_) {
+    ConfiguredClasses classes(strategy);
+    std::vector<std::vector<OperatorGroup*>> alike;
+    for (OperatorGroup& group : groups) {
+      if (group.grouping != grouping) continue;
+      const OpId first = group.ops[0];
+      const size_t number = classes.NumberOf(shape_class_[first.index()], first);
+      if (number == alike.size()) alike.emplace_back();
+      alike[number].push_back(&group);
     }
-  }
-  for (const auto& [key, of_shapes] : alike) {
-    for (const std::vector<size_t>& same : of_shapes) {
-      for (size_t k = 1; k + 1 < same.size(); ++k) {
-        groups[same[k]].is_repeat = k != same.size() / 2;
-      }
+    for (const std::vector<OperatorGroup*>& same : alike) {
+      for (size_t k = 1; k + 1 < same.size(); ++k) same[k]->is_repeat = k != same.size() / 2;
     }
   }
 }
 
 void OperatorGroups::AddGroups(size_t number, const Strategy& strategy,
                                std::vector<OperatorGroup>& groups) const {
-  absl::flat_hash_map<int32_t, std::vector<size_t>> of_class;  // numbers of groups
+  ConfiguredClasses classes(strategy);
+  const size_t first = groups.size();
   for (OpId op : space_.operators()) {
-    const ParallelConfig& config = strategy.configs[op.index()];
-    std::vector<size_t>& known = of_class[class_of_[number][op.index()]];
-    const auto alike = std::find_if(known.begin(), known.end(), [&](size_t group) {
-      return strategy.configs[groups[group].ops[0].index()] == config;
-    });
-    if (alike != known.end()) {
-      groups[*alike].ops.push_back(op);
-    } else {
-      known.push_back(groups.size());
-      groups.push_back({groupings_[number], {op}});
-    }
+    const size_t group = first + classes.NumberOf(class_of_[number][op.index()], op);
+    if (group == groups.size()) groups.push_back({groupings_[number], {}});
+    groups[group].ops.push_back(op);
   }
 }
 
