@@ -186,7 +186,7 @@ bool PlacedStep::CanSimulate(std::span<const JoinedTasks> joined) const {
 
 void PlacedStep::Start(std::span<const JoinedTasks> joined) {
   starts_.resize(tasks_.size());
-  list_.Prepare(work_.size(), tasks_.size());
+  list_.Prepare(work_.size(), tasks_.size(), place_bits());
   left_ = work_;
   most_ = total_;
   JoinWork(joined);
@@ -218,14 +218,18 @@ void PlacedStep::FindFirst() {
   constexpr size_t kBlock = 16;
   first_.clear();
   const size_t count = predecessors_.size();
-  for (size_t begin = 0; begin < count; begin += kBlock) {
-    const std::span<const int32_t> block(&predecessors_[begin], std::min(kBlock, count - begin));
-    int zeros = 0;
-    for (int32_t predecessors : block) zeros += predecessors == 0;
-    for (size_t k = 0; zeros > 0 && k < block.size(); ++k) {
-      if (block[k] == 0) first_.push_back(static_cast<int32_t>(begin + k));
+  const auto add = [this](size_t begin, size_t end) {
+    for (size_t t = begin; t < end; ++t) {
+      if (predecessors_[t] == 0) first_.push_back(static_cast<int32_t>(t));
     }
+  };
+  size_t begin = 0;
+  for (; begin + kBlock <= count; begin += kBlock) {
+    int zeros = 0;
+    for (size_t k = 0; k < kBlock; ++k) zeros += predecessors_[begin + k] == 0;
+    if (zeros > 0) add(begin, begin + kBlock);
   }
+  add(begin, count);
 }
 
 void PlacedStep::JoinWork(std::span<const JoinedTasks> joined) {
@@ -337,8 +341,7 @@ class PlacedStep::Simulation {
       : step_(step),
         cutoff_(cutoff),
         number_bits_(step.number_bits()),
-        number_mask_((uint64_t{1} << number_bits_) - 1),
-        place_bits_(step.place_bits()) {}
+        number_mask_((uint64_t{1} << number_bits_) - 1) {}
 
   // The length of the schedule, or a bound above the cutoff.
   int64_t length() const { return length_; }
@@ -355,7 +358,6 @@ class PlacedStep::Simulation {
   size_t TaskOf(uint64_t key) const {
     return static_cast<size_t>(step_.numbers_[static_cast<size_t>(key & number_mask_)]);
   }
-  int task_bits() const { return place_bits_; }
   std::span<const int32_t> ResourcesOf(size_t task) const {
     return PlacedStep::ResourcesOf(step_.tasks_[task]);
   }
@@ -373,9 +375,13 @@ class PlacedStep::Simulation {
     for (int32_t k = 0; k < one.other_count; ++k) visit(InPlaceOf(one.others[k]));
   }
   bool Release(size_t task) { return --step_.pending_[task] == 0; }
+  void Prefetch(size_t task) const { __builtin_prefetch(&step_.tasks_[task]); }
   bool Start(size_t task, int64_t time) {
     step_.starts_[task] = time;
-    const int64_t duration = DurationOf(task);
+    const Task& one = step_.tasks_[task];
+    __builtin_prefetch(one.successors);
+    __builtin_prefetch(one.others);
+    const int64_t duration = one.duration;
     length_ = std::max(length_, time + duration);
     for (int32_t r : ResourcesOf(task)) {
       int64_t& left = step_.left_[static_cast<size_t>(r)];
@@ -395,7 +401,6 @@ class PlacedStep::Simulation {
   const int64_t cutoff_;
   const int number_bits_;
   const uint64_t number_mask_;
-  const int place_bits_;
   int64_t length_ = 0;
 };
 

@@ -20,7 +20,6 @@ AdditiveCosts::AdditiveCosts(const Evaluator& evaluator, Bytes most)
       lister_(resources_),
       sums_(resources_.count()),
       options_(evaluator.partition_options()),
-      loads_(resources_, model_, options_.devices, options_.node_of_device),
       busy_(static_cast<size_t>(options_.devices), 0),
       defaults_(SingleDevice(graph_, DeviceId(0))),
       followers_(partita::FollowersOf(graph_)),
@@ -98,6 +97,27 @@ void AdditiveCosts::FindTensors() {
     readers_[w] = static_cast<int64_t>(anchors.size());
     for (OpId anchor : anchors) weights_[anchor.index()].push_back(w);
   }
+}
+
+std::vector<int32_t> AdditiveCosts::KeyOf(const Pair& pair,
+                                          std::span<const int32_t> kind_of) const {
+  std::vector<int32_t> key = {kind_of[pair.a.index()], kind_of[pair.b.index()]};
+  for (TensorId tensor : pair.tensors) {
+    key.push_back(-1);
+    for (const auto& ops : {graph_.producers(tensor), graph_.consumers(tensor)}) {
+      key.push_back(-2);
+      for (OpId op : ops) {
+        for (OpId anchor : {pair.a, pair.b}) {
+          if (graph_.op(op).anchor != anchor) continue;
+          const auto followers = FollowersOf(anchor);
+          const auto place = std::find(followers.begin(), followers.end(), op);
+          key.push_back(anchor == pair.a ? 0 : 1);
+          key.push_back(static_cast<int32_t>(place - followers.begin()));
+        }
+      }
+    }
+  }
+  return key;
 }
 
 std::optional<ConfiguredAnchor> AdditiveCosts::Configure(OpId anchor,

@@ -8,7 +8,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "planner/evaluator.h"
-#include "planner/least_loads.h"
 #include "planner/loads.h"
 
 namespace partita {
@@ -50,6 +49,9 @@ class AdditiveCosts {
     std::vector<TensorId> tensors;
   };
   std::span<const Pair> pairs() const { return pairs_; }
+  // Key of what goes between two: equal for pairs of anchors of the same kinds, by OpId, whose followers
+  // make and read it in the same places.
+  std::vector<int32_t> KeyOf(const Pair& pair, std::span<const int32_t> kind_of) const;
 
   // nullopt where it does not fit.
   std::optional<ConfiguredAnchor> Configure(OpId anchor, const ParallelConfig& config) const;
@@ -91,7 +93,6 @@ class AdditiveCosts {
   ResourceLister lister_;
   LoadSums sums_;
   const PartitionOptions options_;
-  LeastLoads loads_;
   std::vector<int64_t> busy_;                  // indexed by device; all 0 between calls
   const Strategy defaults_;                    // whose weights lie as by default
   std::vector<std::vector<OpId>> followers_;   // indexed by OpId of an anchor

@@ -283,7 +283,8 @@ class AdditiveProgram::Maker {
     std::map<std::vector<int32_t>, size_t> known;
     std::vector<const AdditiveCosts::Pair*> firsts;
     for (const AdditiveCosts::Pair& pair : costs_.first().pairs()) {
-      const auto [it, added] = known.try_emplace(KeyOf(pair), firsts.size());
+      const auto [it, added] =
+          known.try_emplace(costs_.first().KeyOf(pair, set_of_), firsts.size());
       table_of_.push_back(it->second);
       if (added) firsts.push_back(&pair);
     }
@@ -319,27 +320,6 @@ class AdditiveProgram::Maker {
 
   const CandidateSet& SetOf(OpId anchor) const {
     return sets_[static_cast<size_t>(set_of_[anchor.index()])];
-  }
-
-  // The sets, and who of the followers makes and reads the tensors between.
-  std::vector<int32_t> KeyOf(const AdditiveCosts::Pair& pair) const {
-    std::vector<int32_t> key = {set_of_[pair.a.index()], set_of_[pair.b.index()]};
-    for (TensorId tensor : pair.tensors) {
-      key.push_back(-1);
-      for (const auto& ops : {graph_.producers(tensor), graph_.consumers(tensor)}) {
-        key.push_back(-2);
-        for (OpId op : ops) {
-          for (OpId anchor : {pair.a, pair.b}) {
-            if (graph_.op(op).anchor != anchor) continue;
-            const auto followers = costs_.first().FollowersOf(anchor);
-            const auto place = std::find(followers.begin(), followers.end(), op);
-            key.push_back(anchor == pair.a ? 0 : 1);
-            key.push_back(static_cast<int32_t>(place - followers.begin()));
-          }
-        }
-      }
-    }
-    return key;
   }
 
   static int64_t Weighted(AdditiveTime time, double share) {

@@ -192,10 +192,12 @@ void AddParts(const SearchProblem& problem, SearchState& state,
   PodScope scope{
       .kind = PodScope::Kind::kParts, .starts = near, .bucket_bytes = problem.bucket_bytes};
   std::vector<WalkPoint> starts;
+  const Nanos before = state.to_beat();
   for (scope.parts = 2; scope.parts <= kMostParts; scope.parts *= 2) {
     for (WalkPoint& one : AddPods(problem, state, scope, points)) starts.push_back(std::move(one));
   }
   std::reverse(starts.begin(), starts.end());
+  std::erase_if(starts, [&](const WalkPoint& start) { return start.time > TimesOf(before, kNear); });
   AddContenders(problem, state, starts, points);
 }
 

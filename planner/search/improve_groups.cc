@@ -1,8 +1,11 @@
 #include "planner/search/improve_groups.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <iterator>
+#include <limits>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -10,8 +13,10 @@
 
 #include "absl/functional/function_ref.h"
 #include "graph/parallel/decision.h"
+#include "planner/search/local_costs.h"
 #include "planner/space/moves.h"
 #include "planner/space/neighbour_splits.h"
+#include "planner/space/recurrent_layers.h"
 
 namespace partita {
 namespace {
@@ -25,10 +30,26 @@ constexpr size_t kKinds = std::size(kChanges);
 // A group for which the step waits this part of its time, or less, comes after all others, and from
 // trades on after those of all groupings; for kinds that there are many changes of it is a larger part.
 constexpr int64_t kLittle = 256, kLittleForMany = 32;
-int64_t LittleFor(Change kind) {
-  const bool has_many = kind == Change::kTraded || kind == Change::kTradedPair;
-  return has_many ? kLittleForMany : kLittle;
-}
+bool HasMany(Change kind) { return kind == Change::kTraded || kind == Change::kTradedPair; }
+int64_t LittleFor(Change kind) { return HasMany(kind) ? kLittleForMany : kLittle; }
+
+// Devices from which on local costs take little beside evaluations.
+constexpr int kManyDevices = 16;
+// How many times as much the group's first operator costs by these after a change that is dear: of
+// kinds that there are many changes of, and of the others.
+struct DearFrom {
+  double of_many, of_others;
+};
+constexpr DearFrom kDearFrom = {1.5, 5};
+// Where recurrent layers work at the same time, as stages, these costs tell less.
+constexpr DearFrom kDearOfRecurrent = {1.75, std::numeric_limits<double>::infinity()};
+
+// Attempts that are made one after another: what the last changes may have affected, or all; changes
+// that are dear, or the others. The last pass is of dear ones.
+struct Pass {
+  bool near, dear;
+};
+constexpr Pass kPasses[] = {{true, false}, {false, false}, {false, true}};
 
 // A part of a search ends where so many evaluations have not gained one in kLittleGain.
 constexpr int64_t kPatience = 100;
@@ -47,18 +68,21 @@ class GroupImprover {
         end_(state.evaluations() + budget),
         groups_(space_, groupings),
         weight_of_(FreeWeights(space_)),
-        tried_(graph_.ops().size() * kGroupings * kKinds, -1),
-        changed_(graph_.ops().size(), 0) {}
+        dear_from_(RecurrentLayers(graph_).empty() ? kDearFrom : kDearOfRecurrent),
+        tried_(graph_.ops().size() * kGroupings * kKinds * 2, -1),
+        changed_(graph_.ops().size(), 0) {
+    if (space_.devices() >= kManyDevices) costs_.emplace(problem.evaluator);
+  }
 
   // Where a change improved the strategy, what it may have affected is tried first, then all else.
   WalkPoint Run() && {
-    for (bool near = true;;) {
+    const size_t passes = std::size(kPasses) - (costs_.has_value() ? 0 : 1);
+    for (size_t pass = 0; pass < passes;) {
       const int64_t changes = changes_;
-      if (!TryAll(near)) return std::move(at_);
-      const bool improved = changes_ > changes;
-      if (!improved && !near) return std::move(at_);
-      near = improved;
+      if (!TryAll(kPasses[pass])) break;
+      pass = changes_ > changes ? 0 : pass + 1;
     }
+    return std::move(at_);
   }
 
  private:
@@ -117,18 +141,21 @@ class GroupImprover {
     Nanos critical;
     bool is_little = false;
   };
-  // Those of all groups, in the order in which they are tried.
-  std::vector<Attempt> AttemptsOn(const std::vector<OperatorGroup>& groups) const {
+  // Finds those of all groups, in the order in which they are tried.
+  void FindAttempts() {
+    if (attempts_at_ == changes_) return;
+    attempts_at_ = changes_;
+    groups_now_ = groups_.Of(at_.strategy);
     const std::vector<Nanos> critical = CriticalTimes();
-    std::vector<Attempt> attempts;
-    for (const OperatorGroup& group : groups) {
+    attempts_.clear();
+    for (const OperatorGroup& group : groups_now_) {
       Nanos time;
       for (OpId op : group.ops) time += critical[op.index()];
       for (Change kind : kChanges) {
-        attempts.push_back({kind, &group, time, time * LittleFor(kind) <= at_.time});
+        attempts_.push_back({kind, &group, time, time * LittleFor(kind) <= at_.time});
       }
     }
-    std::stable_sort(attempts.begin(), attempts.end(), [](const Attempt& a, const Attempt& b) {
+    std::stable_sort(attempts_.begin(), attempts_.end(), [](const Attempt& a, const Attempt& b) {
       const auto order = [](const Attempt& one) {
         const bool is_late = one.is_little && one.kind >= Change::kTraded;
         return std::tuple(one.group->is_repeat, is_late, one.group->grouping, one.is_little,
@@ -136,30 +163,34 @@ class GroupImprover {
       };
       return order(a) < order(b);
     });
-    return attempts;
   }
 
-  // Until one improves the strategy; of those that were tried before, `near`: what the changes since then
-  // are next to. These return false where the search stopped or the budget is spent.
-  bool TryAll(bool near) {
+  // The changes there were when such an attempt was made last; -1: never.
+  int64_t& TriedAt(const Attempt& attempt, bool dear) {
+    const size_t group =
+        attempt.group->ops[0].index() * kGroupings + static_cast<size_t>(attempt.group->grouping);
+    return tried_[(group * kKinds + static_cast<size_t>(attempt.kind)) * 2 + (dear ? 1 : 0)];
+  }
+
+  // Until one improves the strategy. These return false where the search stopped or the budget is spent.
+  bool TryAll(Pass pass) {
     const int64_t changes = changes_;
-    const std::vector<OperatorGroup> groups = groups_.Of(at_.strategy);
-    for (const Attempt& attempt : AttemptsOn(groups)) {
+    FindAttempts();
+    dear_ = pass.dear;
+    for (const Attempt& attempt : attempts_) {
       const std::vector<OpId>& ops = attempt.group->ops;
-      int64_t& tried =
-          tried_[(ops[0].index() * kGroupings + static_cast<size_t>(attempt.group->grouping)) *
-                     kKinds +
-                 static_cast<size_t>(attempt.kind)];
-      if (tried >= (near ? LastChangeNear(ops) : changes_)) continue;
+      int64_t& tried = TriedAt(attempt, pass.dear);
+      if (tried >= (pass.near ? LastChangeNear(ops) : changes_)) continue;
       tried = changes_;
-      if (!TryGroup(attempt.kind, ops)) return false;
+      kind_ = attempt.kind;
+      if (!TryGroup(ops)) return false;
       if (changes_ > changes) break;
     }
     return true;
   }
 
-  bool TryGroup(Change kind, const std::vector<OpId>& group) {
-    switch (kind) {
+  bool TryGroup(const std::vector<OpId>& group) {
+    switch (kind_) {
       case Change::kNeighbours:
         return Split(group, NeighbourSplits(space_, at_.strategy, group[0]), {});
       case Change::kTraded:
@@ -214,7 +245,7 @@ class GroupImprover {
              const std::vector<Copy>& chains) {
     std::vector<OpId> changed = group;
     for (const Copy& copy : chains) changed.push_back(copy.to);
-    return Try(changed, configs.size(), [&](size_t k, Strategy& proposal) {
+    const auto change = [&](size_t k, Strategy& proposal) {
       for (OpId op : group) {
         if (space_.Fits(op, configs[k])) Decide(graph_, proposal, OperatorDecision{op, configs[k]});
       }
@@ -223,11 +254,50 @@ class GroupImprover {
             space_, from, proposal.configs[from.index()], to);
         if (config.has_value()) Decide(graph_, proposal, OperatorDecision{to, *std::move(config)});
       }
-    });
+    };
+    const std::vector<size_t> chosen = ChosenOf(configs.size(), change, FirstOf(group, chains));
+    return Try(changed, chosen.size(),
+               [&](size_t k, Strategy& proposal) { change(chosen[k], proposal); });
+  }
+
+  // The group's first operator, and what changes with that.
+  static std::vector<OpId> FirstOf(const std::vector<OpId>& group,
+                                   const std::vector<Copy>& chains) {
+    std::vector<OpId> first = {group[0]};
+    for (const Copy& copy : chains) {
+      const auto has = [&](OpId op) {
+        return std::find(first.begin(), first.end(), op) != first.end();
+      };
+      if (has(copy.from) && !has(copy.to)) first.push_back(copy.to);
+    }
+    return first;
+  }
+
+  // Those of so many changes that are dear, or that are not, as the pass wants them, by the cost of these
+  // operators.
+  std::vector<size_t> ChosenOf(size_t count, absl::FunctionRef<void(size_t, Strategy&)> change,
+                               const std::vector<OpId>& ops) {
+    std::vector<size_t> chosen;
+    const double factor = HasMany(kind_) ? dear_from_.of_many : dear_from_.of_others;
+    std::optional<int64_t> before;
+    if (costs_.has_value() && std::isfinite(factor)) before = costs_->Of(at_.strategy, ops);
+    for (size_t k = 0; k < count && !state_.IsStopped(); ++k) {
+      bool is_dear = false;
+      if (before.has_value()) {
+        Strategy proposal = at_.strategy;
+        change(k, proposal);
+        const auto after = costs_->Of(proposal, ops);
+        is_dear = !after.has_value() ||
+                  static_cast<double>(*after) > factor * static_cast<double>(*before);
+      }
+      if (is_dear == dear_) chosen.push_back(k);
+    }
+    return chosen;
   }
 
   // Those that the group's operators read as the same operand lie alike.
   bool PlaceWeights(const std::vector<OpId>& group) {
+    if (dear_) return true;
     for (size_t operand = 0; operand < graph_.op(group[0]).inputs.size(); ++operand) {
       std::vector<std::vector<WeightDecision>> changes(kEvenPlacements);
       for (OpId op : group) {
@@ -287,9 +357,15 @@ class GroupImprover {
   // The evaluations at the last gain that counts, and the time then; -1: at the start.
   int64_t gained_at_ = -1;
   Nanos gained_time_;
-  // Those when a kind of change was last tried on a group; -1: never. By its first operator, its
-  // grouping, and the kind.
-  std::vector<int64_t> tried_;
+  const DearFrom dear_from_;
+  std::optional<LocalCosts> costs_;    // where devices are many
+  bool dear_ = false;                  // Pass::dear of the pass at hand
+  Change kind_ = Change::kNeighbours;  // of the attempt at hand
+  // Groups and attempts of the strategy after so many changes; -1: not found yet.
+  int64_t attempts_at_ = -1;
+  std::vector<OperatorGroup> groups_now_;
+  std::vector<Attempt> attempts_;
+  std::vector<int64_t> tried_;    // as TriedAt finds them
   std::vector<int64_t> changed_;  // indexed by OpId: the last of them that changed it; 0: none
 };
 

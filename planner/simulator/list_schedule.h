@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "planner/simulator/end_queue.h"
 #include "planner/simulator/task_heap.h"
 
 namespace partita {
@@ -16,28 +17,32 @@ struct ListState {
   std::vector<char> is_busy;                   // by resource
   std::vector<FourAryHeap<uint64_t>> waiting;  // by resource: keys of tasks that wait at it
   FourAryHeap<uint64_t> offered;               // keys of tasks that may start now
-  std::vector<int32_t> offered_by;             // by task: the resource at which it waited; or -1
-  std::vector<char> is_blocked;                // by task: ready, but it could not start yet
+  // By task that is ready and holds no lone resource: the resource at which it waited, or -1; whether
+  // it could not start yet.
+  std::vector<int32_t> offered_by;
+  std::vector<char> is_blocked;
   std::vector<int32_t> blocked;                // by resource: such tasks that are to hold it
   std::vector<std::vector<uint64_t>> yielded;  // by resource: keys of those that yield it to them
-  FourAryHeap<EndKey> running;                 // ends of tasks, and the tasks in lower bits
+  EndQueue<EndKey> running;
+  std::vector<size_t> released;  // tasks that wait for none since those ended that end now
   // By resource: whether those that hold it hold nothing else.
   std::vector<char> is_lone;
   std::vector<int32_t> to_serve;  // lone resources that may have something to start, each once
   std::vector<char> is_to_serve;  // by resource
 
-  // But for is_lone.
-  void Prepare(size_t resources, size_t tasks) {
+  // But for is_lone. `task_bits`: that the number of a task takes.
+  void Prepare(size_t resources, size_t tasks, int task_bits) {
     is_busy.assign(resources, 0);
     waiting.resize(resources);
     for (FourAryHeap<uint64_t>& heap : waiting) heap.Clear();
     offered.Clear();
-    offered_by.assign(tasks, -1);
-    is_blocked.assign(tasks, 0);
+    offered_by.resize(tasks);
+    is_blocked.resize(tasks);
     blocked.assign(resources, 0);
     yielded.resize(resources);
     for (std::vector<uint64_t>& keys : yielded) keys.clear();
-    running.Clear();
+    running.Prepare(tasks, task_bits);
+    released.clear();
     to_serve.clear();
     is_to_serve.assign(resources, 0);
   }
@@ -51,10 +56,10 @@ struct ListState {
 //
 // `Tasks` has
 //   KeyOf(task), TaskOf(key): keys order tasks, the first one least;
-//   task_bits(): the bits that a task takes;
 //   ResourcesOf(task), DurationOf(task), ForEachSuccessor(task, visit);
 //   Yields(task): whether it yields, which tasks of a single resource never do;
 //   Release(task): whether this was the last that it waited for;
+//   Prefetch(task): reads what Ready is about to look at;
 //   Start(task, time): notes the start; false ends the schedule.
 template <class Tasks, class EndKey>
 class ListScheduler {
@@ -69,6 +74,8 @@ class ListScheduler {
       state_.waiting[static_cast<size_t>(held[0])].Push(tasks_.KeyOf(task));
       Serve(held[0]);
     } else {
+      state_.offered_by[task] = kNone;
+      state_.is_blocked[task] = 0;
       state_.offered.Push(tasks_.KeyOf(task));
     }
   }
@@ -78,13 +85,10 @@ class ListScheduler {
     int64_t now = 0;
     while (StartLone(now) && StartOffered(now)) {
       if (state_.running.empty()) return true;
-      const int bits = tasks_.task_bits();
-      now = static_cast<int64_t>(state_.running.top() >> bits);
-      do {
-        const EndKey ended = state_.running.Pop();
-        End(static_cast<size_t>(ended & ((EndKey{1} << bits) - 1)));
-      } while (!state_.running.empty() &&
-               static_cast<int64_t>(state_.running.top() >> bits) == now);
+      now = state_.running.first_end();
+      state_.running.PopFirst([this](size_t task) { End(task); });
+      for (size_t task : state_.released) Ready(task);
+      state_.released.clear();
     }
     return false;
   }
@@ -123,7 +127,7 @@ class ListScheduler {
         state_.waiting[static_cast<size_t>(busy)].Push(key);
       } else if (const int32_t wanted = YieldedResourceOf(task); wanted != kNone) {
         state_.yielded[static_cast<size_t>(wanted)].push_back(key);
-      } else if (!Start(task, now)) {
+      } else if (!StartOne(task, now)) {
         return false;
       }
       if (by != kNone) Offer(by);
@@ -153,13 +157,17 @@ class ListScheduler {
     return kNone;
   }
 
-  bool Start(size_t task, int64_t now) {
+  // Starts a task that may have been blocked.
+  bool StartOne(size_t task, int64_t now) {
     if (std::exchange(state_.is_blocked[task], 0) != 0) {
       for (int32_t r : tasks_.ResourcesOf(task)) --state_.blocked[static_cast<size_t>(r)];
     }
+    return Start(task, now);
+  }
+
+  bool Start(size_t task, int64_t now) {
     for (int32_t r : tasks_.ResourcesOf(task)) state_.is_busy[static_cast<size_t>(r)] = 1;
-    const auto end = static_cast<EndKey>(now + tasks_.DurationOf(task));
-    state_.running.Push(end << tasks_.task_bits() | static_cast<EndKey>(task));
+    state_.running.Push(now + tasks_.DurationOf(task), task);
     return tasks_.Start(task, now);
   }
 
@@ -167,13 +175,19 @@ class ListScheduler {
     const std::span<const int32_t> held = tasks_.ResourcesOf(task);
     for (int32_t r : held) state_.is_busy[static_cast<size_t>(r)] = 0;
     for (int32_t r : held) {
+      if (IsLone(r)) {
+        Serve(r);
+        continue;
+      }
       std::vector<uint64_t>& yielded = state_.yielded[static_cast<size_t>(r)];
       for (uint64_t key : yielded) state_.offered.Push(key);
       yielded.clear();
-      IsLone(r) ? Serve(r) : Offer(r);
+      Offer(r);
     }
     tasks_.ForEachSuccessor(task, [this](size_t next) {
-      if (tasks_.Release(next)) Ready(next);
+      if (!tasks_.Release(next)) return;
+      tasks_.Prefetch(next);
+      state_.released.push_back(next);
     });
   }
 

@@ -86,7 +86,6 @@ class ListedTasks {
 
   uint64_t KeyOf(size_t task) const { return rank_[task]; }
   size_t TaskOf(uint64_t key) const { return static_cast<size_t>(by_rank_[key]); }
-  int task_bits() const { return std::bit_width(by_rank_.size()); }
   std::span<const int32_t> ResourcesOf(size_t task) const { return tasks_.ResourcesOf(task); }
   int64_t DurationOf(size_t task) const { return durations_[task].value(); }
   bool Yields(size_t task) const { return tasks_.Yields(task); }
@@ -95,6 +94,7 @@ class ListedTasks {
     for (int32_t next : tasks_.SuccessorsOf(task)) visit(static_cast<size_t>(next));
   }
   bool Release(size_t task) { return --pending_[task] == 0; }
+  void Prefetch(size_t task) const { __builtin_prefetch(&rank_[task]); }
   bool Start(size_t task, int64_t time) {
     schedule_.start[task] = Nanos(time);
     schedule_.end[task] = Nanos(time) + durations_[task];
@@ -105,7 +105,8 @@ class ListedTasks {
   template <class EndKey>
   void Run() {
     ListState<EndKey> state;
-    state.Prepare(static_cast<size_t>(tasks_.resources), tasks_.size());
+    state.Prepare(static_cast<size_t>(tasks_.resources), tasks_.size(),
+                  std::bit_width(by_rank_.size()));
     state.is_lone.assign(static_cast<size_t>(tasks_.resources), 1);
     for (size_t t = 0; t < tasks_.size(); ++t) {
       const auto held = ResourcesOf(t);

@@ -40,11 +40,26 @@ ProposalChain::ProposalChain(const Evaluator& evaluator, const std::vector<Named
   }
 }
 
-void ProposalChain::Step(bool counted, const Evaluator* checker) {
+void ProposalChain::WarmUp(int steps, const std::function<bool()>& ended) {
+  constexpr int kBlock = 50;
+  constexpr double kFactor = 4;
+  int proposals = 0, accepted = 0;
+  for (int k = 0; k < steps && !ended(); ++k) {
+    const std::optional<bool> taken = Step(false, nullptr);
+    proposals += taken.has_value();
+    accepted += taken.value_or(false);
+    if (proposals < kBlock) continue;
+    if (accepted * 10 > proposals) beta_ *= kFactor;
+    if (accepted == 0) beta_ /= kFactor;
+    proposals = accepted = 0;
+  }
+}
+
+std::optional<bool> ProposalChain::Step(bool counted, const Evaluator* checker) {
   const Graph& graph = evaluator_.graph();
   const OpId op = graph.anchors()[random_() % graph.anchors().size()];
   ParallelConfig config = space_.RandomConfig(op, random_);
-  if (config == current_.configs[op.index()]) return;
+  if (config == current_.configs[op.index()]) return std::nullopt;
   Strategy proposal = current_;
   proposal.configs[op.index()] = std::move(config);
   const double u = (static_cast<double>(random_() >> 11) + 0.5) * 0x1p-53;
@@ -55,12 +70,12 @@ void ProposalChain::Step(bool counted, const Evaluator* checker) {
   const double end = Microseconds();
   if (evaluation.verdict == Evaluation::Verdict::kInterrupted ||
       evaluation.verdict == Evaluation::Verdict::kInvalid) {
-    return;
+    return std::nullopt;
   }
   const bool is_bounded = evaluation.tasks == 0;
   if (counted && is_bounded && checker != nullptr) {
     const Evaluation whole = checker->EvaluateBriefly(proposal, kNoCutoff, late_);
-    if (whole.verdict == Evaluation::Verdict::kInvalid) return;
+    if (whole.verdict == Evaluation::Verdict::kInvalid) return std::nullopt;
   }
   const bool accepted = evaluation.feasible() && evaluation.time <= limit;
   if (counted) {
@@ -70,9 +85,11 @@ void ProposalChain::Step(bool counted, const Evaluator* checker) {
     accepted_ += accepted;
     kept_.push_back(proposal);
   }
-  if (!accepted) return;
-  current_ = std::move(proposal);
-  time_ = evaluation.time;
+  if (accepted) {
+    current_ = std::move(proposal);
+    time_ = evaluation.time;
+  }
+  return accepted;
 }
 
 void ProposalChain::Complete(const Evaluator& evaluator) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -32,18 +33,21 @@ class Times {
 // does, against a threshold drawn first.
 class ProposalChain {
  public:
-  // `beta`: a step that is slower by the fraction x of the start is accepted with exp(-beta x). The
-  // evaluator outlives the chain, and so does `late`, after which nothing more is begun or counted.
+  // `beta`, at first: a step that is slower by the fraction x of the start is accepted with
+  // exp(-beta x). The evaluator outlives the chain, and so does `late`, after which nothing more is begun or counted.
   ProposalChain(const Evaluator& evaluator, const std::vector<NamedStrategy>& starts, double beta,
                 const std::function<bool()>& late);
 
   // Whether one of the starts fits in memory. Without one there is nothing to step from.
   bool has_start() const { return has_start_; }
 
-  // Makes a step; if `counted`, adds what it took.
+  // Makes so many steps that are not counted, as long as `ended` is not true, and changes beta in between
+  // until between 1 and 10 % of them are accepted.
+  void WarmUp(int steps, const std::function<bool()>& ended);
+  // Makes a step and adds what it took.
   // `checker`, of the same graph: whether a proposal that is given up early could run at all; null:
   // all could.
-  void Step(bool counted, const Evaluator* checker = nullptr);
+  void Step(const Evaluator* checker = nullptr) { Step(true, checker); }
   // Evaluates the counted proposals again, to the end, with `evaluator`.
   void Complete(const Evaluator& evaluator);
 
@@ -58,10 +62,12 @@ class ProposalChain {
   double tasks() const;  // mean of those that were evaluated to the end
 
  private:
+  // Whether a proposal was accepted; nothing where it was none.
+  std::optional<bool> Step(bool counted, const Evaluator* checker);
   double Share(double count) const { return count / static_cast<double>(kept_.size()); }
 
   const Evaluator& evaluator_;
-  const double beta_;
+  double beta_;
   const std::function<bool()>& late_;
   const SearchSpace space_;
   std::mt19937_64 random_{1};

@@ -142,9 +142,9 @@ class SearchRowBench {
     if (!chain.has_start()) return;
     const auto other = pods_ == nullptr ? nullptr : FreshEvaluator();
     const std::function<bool()> warm = LateAfter(kWarmEnd);
-    for (int k = 0; k < options_.warm_up && !warm(); ++k) chain.Step(false);
+    chain.WarmUp(options_.warm_up, warm);
     while (chain.early_exit().size() < static_cast<size_t>(options_.proposals) && !late()) {
-      chain.Step(true, other.get());
+      chain.Step(other.get());
     }
     if (chain.early_exit().empty()) return;
     figure_("proposals", static_cast<double>(chain.early_exit().size()));

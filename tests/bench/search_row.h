@@ -13,7 +13,7 @@ namespace partita {
 struct SearchRowOptions {
   int proposals = 400;  // 0: none
   int warm_up = 400;    // proposals that are not counted
-  double beta = 200;
+  double beta = 200;    // at first (ProposalChain::WarmUp)
   std::string search = "auto";
   int64_t evaluations = 1000;                // of each search; 0: none
   uint64_t seed = 0;                         // of the first search

@@ -4,11 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
+#include <map>
 #include <random>
+#include <set>
 
 #include "graph/training/training_graph.h"
 #include "graph/zoo/models.h"
 #include "planner/simulator/critical_chain.h"
+#include "planner/simulator/end_queue.h"
 #include "planner/simulator/stable_order.h"
 #include "planner/simulator/task_heap.h"
 #include "tests/planner/reference_simulator.h"
@@ -406,6 +410,35 @@ TEST(StableOrderTest, EqualsStableSort) {
       });
       StableOrderBy(keys, items);
       EXPECT_EQ(items, wanted);
+    }
+  }
+}
+
+// Ends that are often equal, and so far apart that some share a list.
+TEST(EndQueueTest, TakesAllTasksOutThatEndFirst) {
+  std::mt19937_64 random(3);
+  EndQueue<uint64_t> queue;
+  for (int trial = 0; trial < 200; ++trial) {
+    const size_t tasks = 1 + random() % 300;
+    queue.Prepare(tasks, std::bit_width(tasks));
+    std::map<int64_t, std::set<size_t>> expected;
+    int64_t now = 0;
+    size_t next = 0;
+    while (next < tasks || !expected.empty()) {
+      for (size_t most = random() % 40; next < tasks && most > 0; --most, ++next) {
+        const int64_t end = now + 1 + static_cast<int64_t>(random() % 5) * 1'000'003;
+        expected[end].insert(next);
+        queue.Push(end, next);
+      }
+      ASSERT_EQ(queue.empty(), expected.empty());
+      if (expected.empty()) continue;
+      now = queue.first_end();
+      ASSERT_EQ(now, expected.begin()->first);
+      std::multiset<size_t> taken;
+      queue.PopFirst([&](size_t task) { taken.insert(task); });
+      const std::set<size_t>& first = expected.begin()->second;
+      ASSERT_EQ(taken, std::multiset<size_t>(first.begin(), first.end()));
+      expected.erase(expected.begin());
     }
   }
 }

@@ -1,0 +1,111 @@
+#include "planner/search/local_costs.h"
+
+#include <map>
+
+#include "graph/partition/fragment_memory.h"
+#include "planner/space/like_operators.h"
+
+namespace partita {
+namespace {
+
+// Memory for times of exchanges, and for parts.
+constexpr Bytes kMostOfTimes(int64_t{32} << 20), kMostOfParts(int64_t{128} << 20);
+
+int64_t SumOf(AdditiveTime time) { return time.compute + time.communication; }
+
+}  // namespace
+
+LocalCosts::LocalCosts(const Evaluator& evaluator)
+    : costs_(evaluator, kMostOfTimes),
+      class_of_(ByOperator(evaluator.graph(), LikeClasses(evaluator.graph()))),
+      anchors_(evaluator.graph().ops().size()),
+      is_in_(evaluator.graph().ops().size(), false) {
+  numbers_.resize(evaluator.graph().anchors().size());
+  const auto pairs = costs_.pairs();
+  std::map<std::vector<int32_t>, int32_t> kinds;
+  for (size_t k = 0; k < pairs.size(); ++k) {
+    const auto next = static_cast<int32_t>(kinds.size());
+    kind_of_pair_.push_back(
+        kinds.try_emplace(costs_.KeyOf(pairs[k], class_of_), next).first->second);
+    anchors_[pairs[k].a.index()].pairs.push_back(k);
+    anchors_[pairs[k].b.index()].pairs.push_back(k);
+  }
+}
+
+LocalCosts::Number LocalCosts::NumberOf(OpId anchor, const ParallelConfig& config) {
+  auto& numbers = numbers_[static_cast<size_t>(class_of_[anchor.index()])];
+  const auto known = numbers.find(config);
+  if (known != numbers.end()) return known->second;
+  Number number = -1;
+  const std::optional<AdditiveTime> kernels = costs_.OfSampledKernels(anchor, config);
+  auto made = costs_.Configure(anchor, config);
+  if (kernels.has_value() && made.has_value()) {
+    number = static_cast<Number>(own_.size());
+    own_.push_back(SumOf(*kernels) + SumOf(costs_.OfExchanges(*made)));
+    Keep(number, *std::move(made));
+  }
+  numbers.emplace(config, number);
+  return number;
+}
+
+const ConfiguredAnchor& LocalCosts::PartsUnder(OpId anchor, const ParallelConfig& config,
+                                               Number number) {
+  const OfAnchor& of = anchors_[anchor.index()];
+  if (of.made_of != number) Keep(number, *costs_.Configure(anchor, config));
+  return of.made;
+}
+
+void LocalCosts::Keep(Number number, ConfiguredAnchor made) {
+  OfAnchor& of = anchors_[made.anchor.index()];
+  of_parts_ += Bytes(HeapBytesOf(made.parts) - HeapBytesOf(of.made.parts));
+  of.made = std::move(made);
+  of.made_of = number;
+}
+
+void LocalCosts::LimitParts() {
+  if (of_parts_ <= kMostOfParts) return;
+  for (OfAnchor& of : anchors_) {
+    of.made = {};
+    of.made_of = -1;
+  }
+  of_parts_ = Bytes(0);
+}
+
+// Precondition: both configurations fit.
+int64_t LocalCosts::OfPair(size_t pair, const Strategy& strategy) {
+  const AdditiveCosts::Pair& both = costs_.pairs()[pair];
+  const ParallelConfig& a = strategy.configs[both.a.index()];
+  const ParallelConfig& b = strategy.configs[both.b.index()];
+  const Number number_a = NumberOf(both.a, a), number_b = NumberOf(both.b, b);
+  const auto [at, is_new] = of_pairs_.try_emplace({kind_of_pair_[pair], number_a, number_b}, 0);
+  if (is_new) {
+    at->second = SumOf(costs_.Between(both, PartsUnder(both.a, a, number_a),
+                                      PartsUnder(both.b, b, number_b), true));
+  }
+  return at->second;
+}
+
+std::optional<int64_t> LocalCosts::Of(const Strategy& strategy, std::span<const OpId> anchors) {
+  LimitParts();
+  int64_t sum = 0;
+  for (OpId anchor : anchors) is_in_[anchor.index()] = true;
+  bool fits = true;
+  for (OpId anchor : anchors) {
+    const Number number = NumberOf(anchor, strategy.configs[anchor.index()]);
+    fits = fits && number >= 0;
+    if (!fits) break;
+    sum += own_[static_cast<size_t>(number)];
+    for (size_t pair : anchors_[anchor.index()].pairs) {
+      const AdditiveCosts::Pair& both = costs_.pairs()[pair];
+      const OpId other = both.a == anchor ? both.b : both.a;
+      // A pair of two of the anchors counts with the first.
+      if (is_in_[other.index()] && other < anchor) continue;
+      fits = fits && NumberOf(other, strategy.configs[other.index()]) >= 0;
+      if (fits) sum += OfPair(pair, strategy);
+    }
+  }
+  for (OpId anchor : anchors) is_in_[anchor.index()] = false;
+  return fits ? std::optional(sum) : std::nullopt;
+}
+
+}  // namespace partita

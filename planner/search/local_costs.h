@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "graph/parallel/strategy.h"
+#include "planner/search/additive_costs.h"
+
+namespace partita {
+
+// The part of a strategy's additive cost that a few operators decide: a hint, for a small part of what
+// an evaluation takes, of what a change of them is worth. Times that were found are kept, and hold for
+// all like anchors (LikeClasses). Not for several threads.
+class LocalCosts {
+ public:
+  // The evaluator outlives this.
+  explicit LocalCosts(const Evaluator& evaluator);
+
+  // Nanoseconds of the anchors' kernels, of what they exchange among themselves and with others, and
+  // of gradients and updates of their weights, by a few parts and by bytes. nullopt where a
+  // configuration does not fit.
+  std::optional<int64_t> Of(const Strategy& strategy, std::span<const OpId> anchors);
+
+ private:
+  // Number of a configuration of like anchors; -1: it does not fit.
+  using Number = int32_t;
+  struct OfAnchor {
+    std::vector<size_t> pairs;  // places in AdditiveCosts::pairs()
+    // The parts under the configuration asked for last.
+    Number made_of = -1;
+    ConfiguredAnchor made;
+  };
+
+  // Numbers and prices a configuration that is new.
+  Number NumberOf(OpId anchor, const ParallelConfig& config);
+  // The parts live until Keep for the anchor, or LimitParts.
+  const ConfiguredAnchor& PartsUnder(OpId anchor, const ParallelConfig& config, Number number);
+  void Keep(Number number, ConfiguredAnchor made);
+  // Forgets parts where they take too much memory.
+  void LimitParts();
+  int64_t OfPair(size_t pair, const Strategy& strategy);
+
+  AdditiveCosts costs_;
+  const std::vector<int32_t> class_of_;  // indexed by OpId: of like anchors
+  std::vector<OfAnchor> anchors_;        // indexed by OpId
+  Bytes of_parts_;                       // memory that their parts take
+  std::vector<int32_t> kind_of_pair_;    // of alike pairs, by place
+  std::vector<absl::flat_hash_map<ParallelConfig, Number>> numbers_;  // by class
+  std::vector<int64_t> own_;  // by number: without exchanges with others
+  std::vector<bool> is_in_;   // indexed by OpId: of the anchors at hand
+  // Keyed by kind of pair, and the numbers.
+  absl::flat_hash_map<std::tuple<int32_t, Number, Number>, int64_t> of_pairs_;
+};
+
+}  // namespace partita
