@@ -197,7 +197,8 @@ void AddParts(const SearchProblem& problem, SearchState& state,
     for (WalkPoint& one : AddPods(problem, state, scope, points)) starts.push_back(std::move(one));
   }
   std::reverse(starts.begin(), starts.end());
-  std::erase_if(starts, [&](const WalkPoint& start) { return start.time > TimesOf(before, kNear); });
+  std::erase_if(starts,
+                [&](const WalkPoint& start) { return start.time > TimesOf(before, kNear); });
   AddContenders(problem, state, starts, points);
 }
 
