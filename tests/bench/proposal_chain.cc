@@ -42,7 +42,7 @@ ProposalChain::ProposalChain(const Evaluator& evaluator, const std::vector<Named
 
 void ProposalChain::WarmUp(int steps, const std::function<bool()>& ended) {
   constexpr int kBlock = 50;
-  constexpr double kFactor = 4;
+  constexpr double kFactor = 2;
   int proposals = 0, accepted = 0;
   for (int k = 0; k < steps && !ended(); ++k) {
     const std::optional<bool> taken = Step(false, nullptr);
@@ -50,7 +50,6 @@ void ProposalChain::WarmUp(int steps, const std::function<bool()>& ended) {
     accepted += taken.value_or(false);
     if (proposals < kBlock) continue;
     if (accepted * 10 > proposals) beta_ *= kFactor;
-    if (accepted == 0) beta_ /= kFactor;
     proposals = accepted = 0;
   }
 }

@@ -41,8 +41,8 @@ class ProposalChain {
   // Whether one of the starts fits in memory. Without one there is nothing to step from.
   bool has_start() const { return has_start_; }
 
-  // Makes so many steps that are not counted, as long as `ended` is not true, and changes beta in between
-  // until between 1 and 10 % of them are accepted.
+  // Makes so many steps that are not counted, as long as `ended` is not true, and raises beta in between
+  // until at most 10 % of them are accepted.
   void WarmUp(int steps, const std::function<bool()>& ended);
   // Makes a step and adds what it took.
   // `checker`, of the same graph: whether a proposal that is given up early could run at all; null:
