@@ -99,6 +99,16 @@ void AdditiveCosts::FindTensors() {
   }
 }
 
+std::vector<int32_t> AdditiveCosts::KindsOfPairs(std::span<const int32_t> kind_of) const {
+  std::map<std::vector<int32_t>, int32_t> numbers;
+  std::vector<int32_t> kinds;
+  for (const Pair& pair : pairs_) {
+    const auto next = static_cast<int32_t>(numbers.size());
+    kinds.push_back(numbers.try_emplace(KeyOf(pair, kind_of), next).first->second);
+  }
+  return kinds;
+}
+
 std::vector<int32_t> AdditiveCosts::KeyOf(const Pair& pair,
                                           std::span<const int32_t> kind_of) const {
   std::vector<int32_t> key = {kind_of[pair.a.index()], kind_of[pair.b.index()]};

@@ -49,9 +49,9 @@ class AdditiveCosts {
     std::vector<TensorId> tensors;
   };
   std::span<const Pair> pairs() const { return pairs_; }
-  // Key of what goes between two: equal for pairs of anchors of the same kinds, by OpId, whose followers
-  // make and read it in the same places.
-  std::vector<int32_t> KeyOf(const Pair& pair, std::span<const int32_t> kind_of) const;
+  // Kinds of pairs, by place there, numbered from 0 in the order of their first ones: those of anchors of
+  // the same kinds, by OpId, whose followers make and read in the same places what goes between.
+  std::vector<int32_t> KindsOfPairs(std::span<const int32_t> kind_of) const;
 
   // nullopt where it does not fit.
   std::optional<ConfiguredAnchor> Configure(OpId anchor, const ParallelConfig& config) const;
@@ -70,6 +70,7 @@ class AdditiveCosts {
   std::vector<int64_t> KeptBytes(const ConfiguredAnchor& one);
 
  private:
+  std::vector<int32_t> KeyOf(const Pair& pair, std::span<const int32_t> kind_of) const;
   void FindTensors();
   void FindSenders();
   OpId AnchorOf(OpId op) const { return graph_.op(op).anchor; }

@@ -280,13 +280,12 @@ class AdditiveProgram::Maker {
 
   // Pairs that exchange like tensors between operators of the same sets have one table.
   bool FindTables() {
-    std::map<std::vector<int32_t>, size_t> known;
     std::vector<const AdditiveCosts::Pair*> firsts;
-    for (const AdditiveCosts::Pair& pair : costs_.first().pairs()) {
-      const auto [it, added] =
-          known.try_emplace(costs_.first().KeyOf(pair, set_of_), firsts.size());
-      table_of_.push_back(it->second);
-      if (added) firsts.push_back(&pair);
+    const auto pairs = costs_.first().pairs();
+    const std::vector<int32_t> kinds = costs_.first().KindsOfPairs(set_of_);
+    for (size_t k = 0; k < pairs.size(); ++k) {
+      table_of_.push_back(static_cast<size_t>(kinds[k]));
+      if (table_of_.back() == firsts.size()) firsts.push_back(&pairs[k]);
     }
     const bool by_bytes =
         firsts.size() > kFewTables ||

@@ -31,8 +31,8 @@ constexpr double kPartOfPods = 0.5;
 // Part of what is left that goes to groups, and these.
 constexpr double kPartOfGroups = 0.8;
 constexpr Grouping kGroups[] = {Grouping::kOfShapes, Grouping::kOfLike, Grouping::kSingle};
-// Starts on fewer devices that take at most so many times the best are near it: dynamic programming is
-// then worth its time there.
+// Starts that take at most so many times the best are near it: on fewer devices dynamic programming is
+// then worth its time, for parts of the devices a trial.
 constexpr double kNear = 1.05;
 // What takes less than so many times the best is improved by groups for so many evaluations, which
 // shows what is in it.

@@ -1,7 +1,5 @@
 #include "planner/search/local_costs.h"
 
-#include <map>
-
 #include "graph/partition/fragment_memory.h"
 #include "planner/space/like_operators.h"
 
@@ -18,15 +16,12 @@ int64_t SumOf(AdditiveTime time) { return time.compute + time.communication; }
 LocalCosts::LocalCosts(const Evaluator& evaluator)
     : costs_(evaluator, kMostOfTimes),
       class_of_(ByOperator(evaluator.graph(), LikeClasses(evaluator.graph()))),
+      kind_of_pair_(costs_.KindsOfPairs(class_of_)),
       anchors_(evaluator.graph().ops().size()),
       is_in_(evaluator.graph().ops().size(), false) {
   numbers_.resize(evaluator.graph().anchors().size());
   const auto pairs = costs_.pairs();
-  std::map<std::vector<int32_t>, int32_t> kinds;
   for (size_t k = 0; k < pairs.size(); ++k) {
-    const auto next = static_cast<int32_t>(kinds.size());
-    kind_of_pair_.push_back(
-        kinds.try_emplace(costs_.KeyOf(pairs[k], class_of_), next).first->second);
     anchors_[pairs[k].a.index()].pairs.push_back(k);
     anchors_[pairs[k].b.index()].pairs.push_back(k);
   }
@@ -71,12 +66,11 @@ void LocalCosts::LimitParts() {
   of_parts_ = Bytes(0);
 }
 
-// Precondition: both configurations fit.
-int64_t LocalCosts::OfPair(size_t pair, const Strategy& strategy) {
+int64_t LocalCosts::OfPair(size_t pair, const Strategy& strategy, Number number_a,
+                           Number number_b) {
   const AdditiveCosts::Pair& both = costs_.pairs()[pair];
   const ParallelConfig& a = strategy.configs[both.a.index()];
   const ParallelConfig& b = strategy.configs[both.b.index()];
-  const Number number_a = NumberOf(both.a, a), number_b = NumberOf(both.b, b);
   const auto [at, is_new] = of_pairs_.try_emplace({kind_of_pair_[pair], number_a, number_b}, 0);
   if (is_new) {
     at->second = SumOf(costs_.Between(both, PartsUnder(both.a, a, number_a),
@@ -100,8 +94,11 @@ std::optional<int64_t> LocalCosts::Of(const Strategy& strategy, std::span<const 
       const OpId other = both.a == anchor ? both.b : both.a;
       // A pair of two of the anchors counts with the first.
       if (is_in_[other.index()] && other < anchor) continue;
-      fits = fits && NumberOf(other, strategy.configs[other.index()]) >= 0;
-      if (fits) sum += OfPair(pair, strategy);
+      const Number of_other = NumberOf(other, strategy.configs[other.index()]);
+      fits = fits && of_other >= 0;
+      if (!fits) break;
+      sum += both.a == anchor ? OfPair(pair, strategy, number, of_other)
+                              : OfPair(pair, strategy, of_other, number);
     }
   }
   for (OpId anchor : anchors) is_in_[anchor.index()] = false;

@@ -42,13 +42,14 @@ class LocalCosts {
   void Keep(Number number, ConfiguredAnchor made);
   // Forgets parts where they take too much memory.
   void LimitParts();
-  int64_t OfPair(size_t pair, const Strategy& strategy);
+  // `number_a` and `number_b`: of the pair's configurations, which fit.
+  int64_t OfPair(size_t pair, const Strategy& strategy, Number number_a, Number number_b);
 
   AdditiveCosts costs_;
-  const std::vector<int32_t> class_of_;  // indexed by OpId: of like anchors
-  std::vector<OfAnchor> anchors_;        // indexed by OpId
-  Bytes of_parts_;                       // memory that their parts take
-  std::vector<int32_t> kind_of_pair_;    // of alike pairs, by place
+  const std::vector<int32_t> class_of_;      // indexed by OpId: of like anchors
+  const std::vector<int32_t> kind_of_pair_;  // by place
+  std::vector<OfAnchor> anchors_;            // indexed by OpId
+  Bytes of_parts_;                           // memory that their parts take
   std::vector<absl::flat_hash_map<ParallelConfig, Number>> numbers_;  // by class
   std::vector<int64_t> own_;  // by number: without exchanges with others
   std::vector<bool> is_in_;   // indexed by OpId: of the anchors at hand

@@ -34,7 +34,8 @@ class Times {
 class ProposalChain {
  public:
   // `beta`, at first: a step that is slower by the fraction x of the start is accepted with
-  // exp(-beta x). The evaluator outlives the chain, and so does `late`, after which nothing more is begun or counted.
+  // exp(-beta x). The evaluator outlives the chain, and so does `late`, after which nothing more is
+  // begun or counted.
   ProposalChain(const Evaluator& evaluator, const std::vector<NamedStrategy>& starts, double beta,
                 const std::function<bool()>& late);
 
