@@ -454,8 +454,12 @@ std::unique_ptr<StepCache> Evaluator::TakeCache() const {
     if (idle_.empty()) {
       ++caches_;
     } else {
-      cache = std::move(idle_.back());
-      idle_.pop_back();
+      const std::thread::id user = std::this_thread::get_id();
+      auto own = std::find_if(idle_.begin(), idle_.end(),
+                              [user](const IdleCache& idle) { return idle.user == user; });
+      if (own == idle_.end()) --own;
+      cache = std::move(own->cache);
+      idle_.erase(own);
     }
     share = ShareOfCache();
   }
@@ -478,11 +482,11 @@ void Evaluator::ReturnCache(std::unique_ptr<StepCache> cache) const {
   }
   cache->SetMost(share);
   const std::lock_guard lock(mutex_);
-  idle_.push_back(std::move(cache));
+  idle_.push_back({std::move(cache), std::this_thread::get_id()});
 }
 
 void Evaluator::DropKept(Bytes most) const {
-  std::vector<std::unique_ptr<StepCache>> idle;
+  std::vector<IdleCache> idle;
   {
     const std::lock_guard lock(mutex_);
     idle.swap(idle_);
@@ -490,7 +494,7 @@ void Evaluator::DropKept(Bytes most) const {
     caches_ -= static_cast<int64_t>(idle.size()) - 1;
   }
   idle.erase(idle.begin(), idle.end() - 1);
-  idle.back()->SetMost(most);
+  idle.back().cache->SetMost(most);
   const std::lock_guard lock(mutex_);
   idle_.push_back(std::move(idle.back()));
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -249,8 +250,13 @@ class Evaluator {
   absl::Status status_;
   mutable std::mutex mutex_;    // guards what follows
   mutable int64_t caches_ = 0;  // that there are, idle or not
-  // Caches that no thread uses at the moment.
-  mutable std::vector<std::unique_ptr<StepCache>> idle_;
+  // A cache that no thread uses at the moment, and the thread that used it last: that comes with
+  // strategies like those before.
+  struct IdleCache {
+    std::unique_ptr<StepCache> cache;
+    std::thread::id user;
+  };
+  mutable std::vector<IdleCache> idle_;  // by last use
 };
 
 // The largest peak memory of a device; 0 where none is known.

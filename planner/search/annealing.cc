@@ -17,6 +17,8 @@ constexpr size_t kNarrowWalk = 1;
 constexpr double kHot = 0.01, kCold = 0.0005;
 // Turns, of all walks, after which those behind go on from the best: so many in a budget.
 constexpr int64_t kGatherings = 12;
+// Steps that a walk goes by itself, at most, before they are told.
+constexpr int64_t kStretch = 32;
 // How much longer than the best, in temperatures, is behind.
 constexpr double kBehind = 3;
 
@@ -40,18 +42,35 @@ void GatherWalks(const WalkPoint& best, double temperature, std::vector<Walk>& w
   }
 }
 
-// One step of each. False where one has ended.
+// So many steps of each walk, which goes them by itself: its strategies differ by little, those of two
+// walks by much. They are told in turns, and the best of all where they come by it. `limit`: of a walk's k-th step.
+// False where a walk has ended.
 template <class Limit>
-bool StepTogether(std::span<Walk> walks, const Limit& limit, SearchState& state) {
-  std::vector<SearchTrial> trials;
-  for (Walk& walk : walks) {
-    const std::optional<SearchTrial> trial = walk.ProposeStep(limit(walk));
-    if (!trial.has_value()) return false;
-    trials.push_back(*trial);
-  }
-  const std::vector<Evaluation> evaluations = state.TryAll(trials);
+bool StepApart(std::span<Walk> walks, int64_t steps, const Limit& limit, SearchState& state,
+               WalkPoint& best) {
+  std::vector<std::vector<Walk::MadeStep>> made(walks.size());
+  state.threads().ForEach(walks.size(), [&](size_t w) {
+    for (int64_t k = 0; k < steps && !state.IsStopped(); ++k) {
+      std::optional<Walk::MadeStep> step = walks[w].MakeStep(limit(walks[w], k));
+      if (!step.has_value()) return;
+      made[w].push_back(*std::move(step));
+    }
+  });
   bool goes_on = true;
-  for (size_t w = 0; w < walks.size(); ++w) goes_on &= !walks[w].TakeStep(evaluations[w]).ended;
+  for (size_t k = 0; k < static_cast<size_t>(steps); ++k) {
+    for (size_t w = 0; w < walks.size(); ++w) {
+      goes_on &= k < made[w].size();
+      if (k >= made[w].size()) continue;
+      const Walk::MadeStep& step = made[w][k];
+      walks[w].Tell(step);
+      if (!step.strategy.has_value()) continue;
+      WalkPoint kept{walks[w].at().name, *step.strategy, step.evaluation.time};
+      if (kept < best) best = std::move(kept);
+    }
+  }
+  for (const Walk& walk : walks) {
+    if (walk.at() < best) best = walk.at();
+  }
   return goes_on;
 }
 
@@ -73,22 +92,26 @@ void Anneal(const SearchProblem& problem, const SearchOptions& options, SearchSt
   WalkPoint best = points[0];  // of these walks
   const int64_t gathering = std::max<int64_t>(1, budget / kGatherings);
   int64_t gathered = 0;
-  for (int64_t step = 0; step < budget && !state.Done();) {
+  const auto temperature_at = [&](int64_t step) {
     const double used = static_cast<double>(step) / static_cast<double>(budget);
-    const double part = std::min(1.0, std::max(used, state.PartOfTime()));
-    const double temperature = kHot * std::pow(kCold / kHot, part);
+    return kHot * std::pow(kCold / kHot, std::min(1.0, std::max(used, state.PartOfTime())));
+  };
+  for (int64_t step = 0; step < budget && !state.Done();) {
     if (step - gathered >= gathering) {
-      GatherWalks(best, temperature, walks);
+      GatherWalks(best, temperature_at(step), walks);
       gathered = step;
     }
     const size_t moving =
         state.TrialsLeft(std::min(walks.size(), static_cast<size_t>(budget - step)));
-    const auto limit = [&](Walk& walk) { return walk.DrawLimit(1 / temperature, unit); };
-    if (!StepTogether(std::span(walks).first(moving), limit, state)) return;
-    for (const Walk& walk : walks) {
-      if (walk.at() < best) best = walk.at();
-    }
-    step += static_cast<int64_t>(moving);
+    const auto each = static_cast<int64_t>(moving);
+    const int64_t to_gathering = (gathered + gathering - step + each - 1) / each;
+    const int64_t steps = std::clamp<int64_t>(
+        std::min({to_gathering, (budget - step) / each, state.left() / each}), 1, kStretch);
+    const auto limit = [&](Walk& walk, int64_t k) {
+      return walk.DrawLimit(1 / temperature_at(step + k * each), unit);
+    };
+    if (!StepApart(std::span(walks).first(moving), steps, limit, state, best)) return;
+    step += steps * each;
   }
 }
 

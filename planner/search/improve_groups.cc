@@ -51,6 +51,9 @@ struct Pass {
 };
 constexpr Pass kPasses[] = {{true, false}, {false, false}, {false, true}};
 
+// Proposals that are evaluated ahead, for each thread.
+constexpr int64_t kTrialsOfThread = 8;
+
 // A part of a search ends where so many evaluations have not gained one in kLittleGain.
 constexpr int64_t kPatience = 100;
 constexpr int64_t kLittleGain = 500;
@@ -172,31 +175,112 @@ class GroupImprover {
     return tried_[(group * kKinds + static_cast<size_t>(attempt.kind)) * 2 + (dear ? 1 : 0)];
   }
 
+  // Changes of some operators, as strategies, of which the best is gone to.
+  struct Changed {
+    std::vector<OpId> ops;
+    std::vector<Strategy> proposals;
+  };
+  // An attempt with its changes, of which one set is tried after another; and what these take, in the
+  // order of all proposals, where that was found ahead.
+  struct Prepared {
+    const Attempt* attempt;
+    std::vector<Changed> sets;
+    std::vector<Evaluation> ahead = {};
+
+    size_t proposals() const {
+      size_t count = 0;
+      for (const Changed& set : sets) count += set.proposals.size();
+      return count;
+    }
+  };
+
   // Until one improves the strategy. These return false where the search stopped or the budget is spent.
+  // Few attempts do: where there are several threads, what those behind the first one propose is
+  // evaluated with it, and those behind them are prepared meanwhile. What is found is the same.
   bool TryAll(Pass pass) {
     const int64_t changes = changes_;
     FindAttempts();
     dear_ = pass.dear;
-    for (const Attempt& attempt : attempts_) {
-      const std::vector<OpId>& ops = attempt.group->ops;
-      int64_t& tried = TriedAt(attempt, pass.dear);
-      if (tried >= (pass.near ? LastChangeNear(ops) : changes_)) continue;
-      tried = changes_;
-      kind_ = attempt.kind;
-      if (!TryGroup(ops)) return false;
-      if (changes_ > changes) break;
+    size_t next = 0;
+    const int threads = state_.ThreadsOfTrials();
+    most_ahead_ = threads > 1 ? kTrialsOfThread * threads : 0;
+    std::vector<Prepared> some = PrepareSome(pass, next), then;
+    while (!some.empty()) {
+      if (threads > 1) EvaluateAhead(some, [&] { then = PrepareSome(pass, next); });
+      for (Prepared& prepared : some) {
+        TriedAt(*prepared.attempt, pass.dear) = changes_;
+        if (!TryPrepared(prepared)) return false;
+        if (changes_ > changes) return true;
+      }
+      some = threads > 1 ? std::exchange(then, {}) : PrepareSome(pass, next);
     }
     return true;
   }
 
-  bool TryGroup(const std::vector<OpId>& group) {
+  // The next attempts, the first one at least.
+  std::vector<Prepared> PrepareSome(Pass pass, size_t& next) {
+    std::vector<Prepared> some;
+    int64_t count = 0;  // of proposals
+    while (next < attempts_.size() && (some.empty() || count < most_ahead_)) {
+      const Attempt& attempt = attempts_[next++];
+      const std::vector<OpId>& ops = attempt.group->ops;
+      const bool is_tried =
+          TriedAt(attempt, pass.dear) >= (pass.near ? LastChangeNear(ops) : changes_);
+      if (is_tried) continue;
+      some.push_back({&attempt, ChangesOf(attempt)});
+      count += static_cast<int64_t>(some.back().proposals());
+    }
+    return some;
+  }
+
+  // Evaluates what the attempts propose, but for the last one's if they are many.
+  void EvaluateAhead(std::vector<Prepared>& some, absl::FunctionRef<void()> meanwhile) {
+    std::vector<SearchTrial> trials;
+    const int64_t most = std::min(most_ahead_, state_.left());
+    size_t whole = 0;  // attempts
+    for (const Prepared& prepared : some) {
+      if (static_cast<int64_t>(trials.size() + prepared.proposals()) > most) break;
+      for (const Changed& set : prepared.sets) {
+        for (const Strategy& proposal : set.proposals) {
+          trials.push_back({&proposal, &at_.name, at_.time});
+        }
+      }
+      ++whole;
+    }
+    const std::vector<Evaluation> evaluations = state_.EvaluateAll(trials, meanwhile);
+    auto begin = evaluations.begin();
+    for (Prepared& prepared : std::span(some).first(whole)) {
+      const auto own = static_cast<std::ptrdiff_t>(prepared.proposals());
+      prepared.ahead.assign(begin, begin + own);
+      begin += own;
+    }
+  }
+
+  bool TryPrepared(Prepared& prepared) {
+    std::span<const Evaluation> ahead = prepared.ahead;
+    for (size_t s = 0; s < prepared.sets.size(); ++s) {
+      Changed& set = prepared.sets[s];
+      const size_t count = set.proposals.size();
+      const int64_t changes = changes_;
+      if (!Try(set, ahead.empty() ? ahead : ahead.first(count))) return false;
+      if (!ahead.empty()) ahead = ahead.subspan(count);
+      if (changes_ == changes || s + 1 == prepared.sets.size()) continue;
+      prepared.sets = ChangesOf(*prepared.attempt);
+      ahead = {};
+    }
+    return true;
+  }
+
+  std::vector<Changed> ChangesOf(const Attempt& attempt) {
+    const std::vector<OpId>& group = attempt.group->ops;
+    kind_ = attempt.kind;
     switch (kind_) {
       case Change::kNeighbours:
-        return Split(group, NeighbourSplits(space_, at_.strategy, group[0]), {});
+        return {Split(group, NeighbourSplits(space_, at_.strategy, group[0]), {})};
       case Change::kTraded:
-        return Split(group, TradedSplits(space_, at_.strategy, group[0]), {});
+        return {Split(group, TradedSplits(space_, at_.strategy, group[0]), {})};
       case Change::kShifted:
-        return Split(group, ShiftedSplits(space_, at_.strategy, group[0]), {});
+        return {Split(group, ShiftedSplits(space_, at_.strategy, group[0]), {})};
       case Change::kWeights:
         return PlaceWeights(group);
       case Change::kShiftedChain:
@@ -204,7 +288,7 @@ class GroupImprover {
       case Change::kTradedPair:
         return SplitWith(group, TradedSplits(space_, at_.strategy, group[0]), PairsBehind(group));
     }
-    return true;
+    return {};
   }
 
   // An operator whose result is split and placed as that of another one; or, of blocks, whose parts find
@@ -235,17 +319,25 @@ class GroupImprover {
     return pairs;
   }
 
-  bool SplitWith(const std::vector<OpId>& group, const std::vector<ParallelConfig>& configs,
-                 const std::vector<Copy>& behind) {
-    return behind.empty() || Split(group, configs, behind);
+  std::vector<Changed> SplitWith(const std::vector<OpId>& group,
+                                 const std::vector<ParallelConfig>& configs,
+                                 const std::vector<Copy>& behind) {
+    if (behind.empty()) return {};
+    return {Split(group, configs, behind)};
   }
 
-  // The best of these configurations for the group, where they fit.
-  bool Split(const std::vector<OpId>& group, const std::vector<ParallelConfig>& configs,
-             const std::vector<Copy>& chains) {
-    std::vector<OpId> changed = group;
-    for (const Copy& copy : chains) changed.push_back(copy.to);
-    const auto change = [&](size_t k, Strategy& proposal) {
+  // These configurations for the group, where they fit, that are dear, or that are not, as the pass
+  // wants them.
+  Changed Split(const std::vector<OpId>& group, const std::vector<ParallelConfig>& configs,
+                const std::vector<Copy>& chains) {
+    Changed changed{group, {}};
+    for (const Copy& copy : chains) changed.ops.push_back(copy.to);
+    const std::vector<OpId> first = FirstOf(group, chains);
+    const double factor = HasMany(kind_) ? dear_from_.of_many : dear_from_.of_others;
+    std::optional<int64_t> before;
+    if (costs_.has_value() && std::isfinite(factor)) before = costs_->Of(at_.strategy, first);
+    for (size_t k = 0; k < configs.size() && !state_.IsStopped(); ++k) {
+      Strategy proposal = at_.strategy;
       for (OpId op : group) {
         if (space_.Fits(op, configs[k])) Decide(graph_, proposal, OperatorDecision{op, configs[k]});
       }
@@ -254,10 +346,15 @@ class GroupImprover {
             space_, from, proposal.configs[from.index()], to);
         if (config.has_value()) Decide(graph_, proposal, OperatorDecision{to, *std::move(config)});
       }
-    };
-    const std::vector<size_t> chosen = ChosenOf(configs.size(), change, FirstOf(group, chains));
-    return Try(changed, chosen.size(),
-               [&](size_t k, Strategy& proposal) { change(chosen[k], proposal); });
+      bool is_dear = false;
+      if (before.has_value()) {
+        const auto after = costs_->Of(proposal, first);
+        is_dear = !after.has_value() ||
+                  static_cast<double>(*after) > factor * static_cast<double>(*before);
+      }
+      if (is_dear == dear_) changed.proposals.push_back(std::move(proposal));
+    }
+    return changed;
   }
 
   // The group's first operator, and what changes with that.
@@ -273,48 +370,26 @@ class GroupImprover {
     return first;
   }
 
-  // Those of so many changes that are dear, or that are not, as the pass wants them, by the cost of these
-  // operators.
-  std::vector<size_t> ChosenOf(size_t count, absl::FunctionRef<void(size_t, Strategy&)> change,
-                               const std::vector<OpId>& ops) {
-    std::vector<size_t> chosen;
-    const double factor = HasMany(kind_) ? dear_from_.of_many : dear_from_.of_others;
-    std::optional<int64_t> before;
-    if (costs_.has_value() && std::isfinite(factor)) before = costs_->Of(at_.strategy, ops);
-    for (size_t k = 0; k < count && !state_.IsStopped(); ++k) {
-      bool is_dear = false;
-      if (before.has_value()) {
-        Strategy proposal = at_.strategy;
-        change(k, proposal);
-        const auto after = costs_->Of(proposal, ops);
-        is_dear = !after.has_value() ||
-                  static_cast<double>(*after) > factor * static_cast<double>(*before);
-      }
-      if (is_dear == dear_) chosen.push_back(k);
-    }
-    return chosen;
-  }
-
-  // Those that the group's operators read as the same operand lie alike.
-  bool PlaceWeights(const std::vector<OpId>& group) {
-    if (dear_) return true;
+  // Those that the group's operators read as the same operand lie alike; a set for each operand.
+  std::vector<Changed> PlaceWeights(const std::vector<OpId>& group) {
+    std::vector<Changed> sets;
+    if (dear_) return sets;
     for (size_t operand = 0; operand < graph_.op(group[0]).inputs.size(); ++operand) {
-      std::vector<std::vector<WeightDecision>> changes(kEvenPlacements);
-      for (OpId op : group) {
-        const int32_t weight = weight_of_[graph_.op(op).inputs[operand].index()];
-        for (size_t k = 0; weight >= 0 && k < kEvenPlacements; ++k) {
+      Changed& set = sets.emplace_back(Changed{group, {}});
+      for (size_t k = 0; k < kEvenPlacements; ++k) {
+        Strategy proposal = at_.strategy;
+        bool is_other = false;
+        for (OpId op : group) {
+          const int32_t weight = weight_of_[graph_.op(op).inputs[operand].index()];
+          if (weight < 0) continue;
           const WeightDecision placed{weight, EvenPlacement(space_, weight, k)};
-          const Decision now = DecisionIn(at_.strategy, SubjectOf(placed));
-          if (now != Decision(placed)) changes[k].push_back(placed);
+          is_other |= DecisionIn(at_.strategy, SubjectOf(placed)) != Decision(placed);
+          Decide(graph_, proposal, placed);
         }
+        if (is_other) set.proposals.push_back(std::move(proposal));
       }
-      std::erase_if(changes, [](const auto& change) { return change.empty(); });
-      const bool goes_on = Try(group, changes.size(), [&](size_t k, Strategy& proposal) {
-        for (const WeightDecision& placed : changes[k]) Decide(graph_, proposal, placed);
-      });
-      if (!goes_on) return false;
     }
-    return true;
+    return sets;
   }
 
   bool GainsLittle() {
@@ -326,20 +401,17 @@ class GroupImprover {
     return state_.evaluations() - gained_at_ >= kPatience;
   }
 
-  // Goes to the best of so many changes of these operators, if one is an improvement.
-  bool Try(const std::vector<OpId>& changed, size_t count,
-           absl::FunctionRef<void(size_t, Strategy&)> change) {
+  // Goes to the best of the changes, if one is an improvement. `ahead`: what they take, or nothing.
+  bool Try(Changed& set, std::span<const Evaluation> ahead) {
     if (state_.evaluations() >= end_ || GainsLittle()) return false;
-    const auto make = [&](size_t k) {
-      Strategy proposal = at_.strategy;
-      change(k, proposal);
-      return proposal;
-    };
-    Fastest fastest = FastestOf(count, make, at_, problem_, state_);
+    const auto make = [&](size_t k) { return std::move(set.proposals[k]); };
+    Fastest fastest = ahead.empty()
+                          ? FastestOf(set.proposals.size(), make, at_, problem_, state_)
+                          : FastestOfEvaluated(set.proposals, ahead, at_, problem_, state_);
     if (fastest.point.has_value()) {
       at_ = *std::move(fastest.point);
       ++changes_;
-      for (OpId op : changed) changed_[op.index()] = changes_;
+      for (OpId op : set.ops) changed_[op.index()] = changes_;
       state_.CountAccepted(0, at_.name, "group", at_.time);
     }
     return fastest.goes_on;
@@ -358,8 +430,9 @@ class GroupImprover {
   int64_t gained_at_ = -1;
   Nanos gained_time_;
   const DearFrom dear_from_;
-  std::optional<LocalCosts> costs_;    // where devices are many
-  bool dear_ = false;                  // Pass::dear of the pass at hand
+  std::optional<LocalCosts> costs_;  // where devices are many
+  bool dear_ = false;                // Pass::dear of the pass at hand
+  int64_t most_ahead_ = 0;  // proposals that are evaluated ahead, but for those of one attempt
   Change kind_ = Change::kNeighbours;  // of the attempt at hand
   // Groups and attempts of the strategy after so many changes; -1: not found yet.
   int64_t attempts_at_ = -1;

@@ -57,15 +57,32 @@ Evaluation SearchState::Try(const Strategy& strategy, const std::string& origin,
   return evaluation;
 }
 
+int SearchState::ThreadsOfTrials() { return trial_seconds_ < kWorthThreads ? 1 : threads().most(); }
+
 std::vector<Evaluation> SearchState::TryAll(std::span<const SearchTrial> trials) {
-  std::vector<Evaluation> evaluations(trials.size());
-  WorkerThreads& workers = threads();
-  if (trial_seconds_ < kWorthThreads) workers.SetMost(1);
-  const double begin = Seconds();
-  workers.ForEach(trials.size(), [&](size_t k) { evaluations[k] = Evaluate(trials[k]); });
-  const double each = (Seconds() - begin) / static_cast<double>(std::max<size_t>(1, trials.size()));
-  trial_seconds_ += kLatest * (each - trial_seconds_);
+  std::vector<Evaluation> evaluations = EvaluateAll(trials);
   for (size_t k = 0; k < trials.size(); ++k) Note(trials[k], evaluations[k]);
+  return evaluations;
+}
+
+std::vector<Evaluation> SearchState::EvaluateAll(std::span<const SearchTrial> trials,
+                                                 absl::FunctionRef<void()> meanwhile) {
+  std::vector<Evaluation> evaluations(trials.size());
+  if (trials.empty()) {
+    meanwhile();
+    return evaluations;
+  }
+  const int most = ThreadsOfTrials();
+  WorkerThreads& workers = threads();
+  workers.SetMost(most);
+  const double begin = Seconds();
+  workers.ForEach(trials.size() + 1, [&](size_t k) {
+    if (k == 0) return meanwhile();
+    evaluations[k - 1] = Evaluate(trials[k - 1]);
+  });
+  const auto count = static_cast<double>(trials.size());
+  const double each = (Seconds() - begin) * std::min(count, static_cast<double>(most)) / count;
+  trial_seconds_ += kLatest * (each - trial_seconds_);
   return evaluations;
 }
 
@@ -94,6 +111,12 @@ bool SearchState::TryInPlaceOfBest(size_t count, absl::FunctionRef<Strategy(size
 }
 
 void SearchState::Note(const SearchTrial& trial, const Evaluation& evaluation) {
+  Count(evaluation);
+  // Where the evaluation stopped early the peak is missing: it is no candidate for the best.
+  if (evaluation.is_within()) Keep(*trial.strategy, *trial.origin, evaluation);
+}
+
+void SearchState::Count(const Evaluation& evaluation) {
   if (evaluation.verdict == Evaluation::Verdict::kInterrupted) return;
   if (evaluation.verdict == Evaluation::Verdict::kInvalid) {
     invalid_ = evaluation.reason;
@@ -106,16 +129,17 @@ void SearchState::Note(const SearchTrial& trial, const Evaluation& evaluation) {
     nearest_miss_ = evaluation.reason;
     smallest_excess_ = evaluation.excess;
   }
-  // Where the evaluation stopped early the peak is missing: it is no candidate for the best.
-  const bool whole = evaluation.is_within();
-  if (whole) NoteByOrigin(*trial.strategy, *trial.origin, evaluation.time);
-  if (whole && (!has_best_ || evaluation.time < result_.evaluation.time)) {
-    result_.best = *trial.strategy;
-    result_.evaluation = evaluation;
-    result_.origin = *trial.origin;
-    result_.locally_optimal = false;
-    has_best_ = true;
-  }
+}
+
+void SearchState::Keep(const Strategy& strategy, const std::string& origin,
+                       const Evaluation& evaluation) {
+  NoteByOrigin(strategy, origin, evaluation.time);
+  if (has_best_ && evaluation.time >= result_.evaluation.time) return;
+  result_.best = strategy;
+  result_.evaluation = evaluation;
+  result_.origin = origin;
+  result_.locally_optimal = false;
+  has_best_ = true;
 }
 
 void SearchState::NoteByOrigin(const Strategy& strategy, const std::string& origin, Nanos time) {

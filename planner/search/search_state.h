@@ -34,8 +34,19 @@ class SearchState {
 
   // Evaluates, counts unless it is invalid, and keeps the strategy if it is the best.
   Evaluation Try(const Strategy& strategy, const std::string& origin, Nanos cutoff = kNoCutoff);
+  // The parts of that, for those who evaluate several at a time and count them in an order of their
+  // own. Evaluate: may be called by several threads, while nothing else of the state is. Keep: of an
+  // evaluation that is within.
+  Evaluation Evaluate(const SearchTrial& trial) const;
+  void Count(const Evaluation& evaluation);
+  void Keep(const Strategy& strategy, const std::string& origin, const Evaluation& evaluation);
   // The same for all, which are evaluated at the same time and then counted in their order.
   std::vector<Evaluation> TryAll(std::span<const SearchTrial> trials);
+  // The first half of that. `meanwhile`: other work, which may be done by another thread at the same time.
+  std::vector<Evaluation> EvaluateAll(
+      std::span<const SearchTrial> trials, absl::FunctionRef<void()> meanwhile = [] {});
+  // The threads that trials like the last ones are evaluated by at a time.
+  int ThreadsOfTrials();
   // Callbacks of TryEach, which asks for a strategy by its number and for the cutoff of the next ones,
   // and tells what it found.
   struct Batch {
@@ -99,7 +110,6 @@ class SearchState {
   static int ThreadsOf(const SearchOptions& options);
   // Threads that there is memory for.
   int MostThreads();
-  Evaluation Evaluate(const SearchTrial& trial) const;
   void Note(const SearchTrial& trial, const Evaluation& evaluation);
   void NoteByOrigin(const Strategy& strategy, const std::string& origin, Nanos time);
   void Tell(int start, const std::string& name, const std::string& move, Nanos current) const;

@@ -47,6 +47,27 @@ Fastest FastestOf(size_t count, absl::FunctionRef<Strategy(size_t number)> make,
   return fastest;
 }
 
+Fastest FastestOfEvaluated(std::span<Strategy> strategies, std::span<const Evaluation> evaluations,
+                           const WalkPoint& point, const SearchProblem& problem,
+                           SearchState& state) {
+  Fastest fastest;
+  const std::string origin = point.name;
+  for (size_t k = 0; k < strategies.size(); ++k) {
+    const Evaluation& evaluation = evaluations[k];
+    if (state.Done() || evaluation.verdict == Evaluation::Verdict::kInterrupted) {
+      fastest.goes_on = false;
+      break;
+    }
+    state.Count(evaluation);
+    if (!evaluation.is_within()) continue;
+    state.Keep(strategies[k], origin, evaluation);
+    const Nanos best = fastest.point.has_value() ? fastest.point->time : point.time;
+    if (evaluation.time >= best) continue;
+    fastest.point = PointOf(origin, std::move(strategies[k]), evaluation, problem.evaluator);
+  }
+  return fastest;
+}
+
 bool AddStart(const SearchProblem& problem, NamedStrategy start, Nanos cutoff, SearchState& state,
               std::vector<WalkPoint>& points) {
   const Nanos before = state.to_beat();
@@ -229,36 +250,48 @@ Nanos Walk::DrawLimit(double beta, Nanos unit) {
   return at_.time + Nanos(static_cast<int64_t>(std::clamp(slack, 0.0, 4e18)));
 }
 
-Walk::Outcome Walk::Step(Nanos limit) {
-  const std::optional<SearchTrial> trial = ProposeStep(limit);
-  if (!trial.has_value()) return {.ended = true};
-  return TakeStep(state_.Try(*trial->strategy, *trial->origin, trial->cutoff));
+void Walk::GoTo(WalkPoint point) {
+  at_ = std::move(point);
+  least_ = at_.excess_memory > 0 ? kNoCutoff : at_.time;
 }
 
-std::optional<SearchTrial> Walk::ProposeStep(Nanos limit) {
+Walk::Outcome Walk::Step(Nanos limit) {
+  const Nanos before = state_.to_beat();
+  const double excess_before = at_.excess_memory;
+  const std::optional<MadeStep> made = MakeStep(limit);
+  if (!made.has_value()) return {.ended = true};
+  Tell(*made);
+  return {.improved = state_.to_beat() < before || at_.excess_memory < excess_before};
+}
+
+std::optional<Walk::MadeStep> Walk::MakeStep(Nanos limit) {
   const std::optional<Proposal> made = Propose(problem_.space, at_.strategy, random_);
   if (!made.has_value()) return std::nullopt;
-  proposed_ = at_.strategy;
-  Decide(state_.graph(), proposed_, made->decisions);
-  move_ = made->move;
-  limit_ = limit;
-  best_before_ = state_.to_beat();
-  return SearchTrial{&proposed_, &at_.name, at_.excess_memory == 0 ? limit : at_.time * kMostToFit};
+  Strategy proposed = at_.strategy;
+  Decide(state_.graph(), proposed, made->decisions);
+  const Nanos cutoff = at_.excess_memory == 0 ? limit : at_.time * kMostToFit;
+  MadeStep step{.evaluation = state_.Evaluate({&proposed, &at_.name, cutoff}), .time = at_.time};
+  const Evaluation& evaluation = step.evaluation;
+  if (evaluation.verdict == Evaluation::Verdict::kInterrupted) return std::nullopt;
+  if (evaluation.is_within() && evaluation.time < least_) {
+    least_ = evaluation.time;
+    step.strategy = proposed;
+  }
+  if (evaluation.verdict == Evaluation::Verdict::kInvalid || evaluation.is_beyond()) return step;
+  WalkPoint to = PointOf(at_.name, std::move(proposed), evaluation, problem_.evaluator);
+  if (to.excess_memory > at_.excess_memory) return step;
+  if (to.excess_memory == at_.excess_memory && to.time > limit) return step;
+  at_ = std::move(to);
+  step.accepted = made->move;
+  step.time = at_.time;
+  return step;
 }
 
-Walk::Outcome Walk::TakeStep(const Evaluation& evaluation) {
-  if (evaluation.verdict == Evaluation::Verdict::kInterrupted) return {.ended = true};
-  Outcome outcome;
-  outcome.improved = state_.has_best() && state_.best_time() < best_before_;
-  if (evaluation.verdict == Evaluation::Verdict::kInvalid) return outcome;
-  if (evaluation.is_beyond()) return outcome;
-  WalkPoint to = PointOf(at_.name, std::move(proposed_), evaluation, problem_.evaluator);
-  if (to.excess_memory > at_.excess_memory) return outcome;
-  if (to.excess_memory == at_.excess_memory && to.time > limit_) return outcome;
-  outcome.improved |= to.excess_memory < at_.excess_memory;
-  at_ = std::move(to);
-  state_.CountAccepted(number_, at_.name, move_->name, at_.time);
-  return outcome;
+void Walk::Tell(const MadeStep& step) {
+  state_.Count(step.evaluation);
+  if (step.strategy.has_value()) state_.Keep(*step.strategy, at_.name, step.evaluation);
+  if (step.accepted == nullptr) return;
+  state_.CountAccepted(number_, at_.name, step.accepted->name, step.time);
 }
 
 }  // namespace partita

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,12 @@ struct Fastest {
 };
 Fastest FastestOf(size_t count, absl::FunctionRef<Strategy(size_t number)> make,
                   const WalkPoint& point, const SearchProblem& problem, SearchState& state);
+
+// The same of strategies that were evaluated, each up to the point's time or the least of those before
+// it; they are counted here. Takes the fastest.
+Fastest FastestOfEvaluated(std::span<Strategy> strategies, std::span<const Evaluation> evaluations,
+                           const WalkPoint& point, const SearchProblem& problem,
+                           SearchState& state);
 
 // Evaluates a start up to the cutoff; adds it unless it is invalid or beyond. False where it was
 // interrupted.
@@ -86,11 +93,12 @@ class Walk {
       : problem_(problem),
         state_(state),
         number_(number),
-        at_(std::move(start)),
-        random_(options.seed * 1000003 + static_cast<uint64_t>(number)) {}
+        random_(options.seed * 1000003 + static_cast<uint64_t>(number)) {
+    GoTo(std::move(start));
+  }
 
   const WalkPoint& at() const { return at_; }
-  void GoTo(WalkPoint point) { at_ = std::move(point); }
+  void GoTo(WalkPoint point);
 
   // The time up to which a step is accepted at random: the walk's, and what a Metropolis step adds
   // that accepts a time longer by x units with exp(-beta * x).
@@ -103,22 +111,27 @@ class Walk {
   // Proposes a step and takes it where its time is at most `limit`.
   Outcome Step(Nanos limit);
 
-  // The same in two parts, between which the trial is evaluated; it lives until the walk is used
-  // again. nullopt where no move is left.
-  std::optional<SearchTrial> ProposeStep(Nanos limit);
-  Outcome TakeStep(const Evaluation& evaluation);
+  // A step that was made and may not be told yet.
+  struct MadeStep {
+    Evaluation evaluation;
+    std::optional<Strategy> strategy;      // where it may be the search's best
+    const SearchMove* accepted = nullptr;  // the move, if it was taken
+    Nanos time;                            // of the walk behind it
+  };
+  // The same in two parts. MakeStep changes the walk alone: several walks may at the same time, while
+  // nothing is told; nullopt where the walk has ended. Tell: each step once, in their order, before
+  // GoTo.
+  std::optional<MadeStep> MakeStep(Nanos limit);
+  void Tell(const MadeStep& step);
 
  private:
   const SearchProblem& problem_;
   SearchState& state_;
   int number_;
   WalkPoint at_;
+  // The least time under the name of at_ that the search knows, or will when it is told.
+  Nanos least_;
   std::mt19937_64 random_;
-  // The step that was proposed.
-  Strategy proposed_;
-  const SearchMove* move_ = nullptr;
-  Nanos limit_;
-  Nanos best_before_;  // kNoCutoff where nothing had been found
 };
 
 }  // namespace partita

@@ -212,14 +212,17 @@ TEST(OperatorGroupsTest, AreOfFreeOperators) {
 
 // A search whose one start was tried, and its point.
 struct Searched {
-  Searched(const Workplace& at, Strategy start)
-      : problem{at.evaluator, at.space, {{"start", std::move(start)}}}, state(problem, options) {
+  Searched(const Workplace& at, Strategy start,
+           const SearchOptions& limits = {.evaluations = 10'000})
+      : problem{at.evaluator, at.space, {{"start", std::move(start)}}},
+        options(limits),
+        state(problem, options) {
     EXPECT_EQ(state.TryStarts(), absl::OkStatus());
   }
   WalkPoint point() const { return {"start", state.best(), state.best_time()}; }
 
   const SearchProblem problem;
-  const SearchOptions options{.evaluations = 10'000};
+  const SearchOptions options;
   SearchState state;
 };
 
@@ -321,6 +324,31 @@ TEST(ImproveGroupsTest, SplitsALayerByOutputsAndTheNextByInputsAtOnce) {
     }
   }
   EXPECT_GE(pairs, 1);
+}
+
+// Several threads evaluate what attempts behind the first one propose, and drop it where that improves
+// the strategy. Budgets end between such attempts and within.
+TEST(ImproveGroupsTest, ThreadsThatLookAheadFindAndCountTheSame) {
+  const Workplace at("alexnet", 64, "k80-16x4", 16);
+  const Strategy start = Ok(DataParallel(at.graph, at.machine->topology));
+  for (int64_t budget : {3, 17, 50, 51, 52, 400}) {
+    std::vector<WalkPoint> found;
+    std::vector<SearchResult> results;
+    for (int threads : {1, 2, 5}) {
+      Searched search(at, start, {.evaluations = budget, .threads = threads});
+      found.push_back(
+          ImproveGroups(search.problem, search.state, search.point(), kAllGroupings, 10'000));
+      results.push_back(Ok(search.state.Finish()));
+    }
+    EXPECT_TRUE(budget < 50 || found[0].strategy != start);
+    for (size_t k = 1; k < found.size(); ++k) {
+      EXPECT_EQ(found[k].strategy, found[0].strategy) << budget;
+      EXPECT_EQ(found[k].time, found[0].time) << budget;
+      EXPECT_EQ(results[k].best, results[0].best) << budget;
+      EXPECT_EQ(results[k].evaluations, results[0].evaluations) << budget;
+      EXPECT_EQ(results[k].accepted, results[0].accepted) << budget;
+    }
+  }
 }
 
 TEST(ImproveGroupsTest, AllGroupingsEndWhereNoneImproves) {

@@ -113,6 +113,34 @@ TEST_P(SearchConformanceTest, ThreadsDecideNothing) {
   }
 }
 
+// Walks go by themselves for a while, and are told of in turns.
+TEST(AnnealingTest, WalksOfSeveralThreadsFindAndTellTheSame) {
+  const Workplace at("alexnet", 64, "k80-16x4", 16);
+  for (int64_t evaluations : {41, 300}) {
+    std::vector<SearchResult> results;
+    std::vector<std::vector<std::pair<int64_t, Nanos>>> told;
+    for (int threads : {1, 2, 5}) {
+      auto& steps = told.emplace_back();
+      const auto note = [&](const SearchProgress& step) {
+        steps.emplace_back(step.evaluations, step.current);
+      };
+      results.push_back(Ok(SearchAnnealing(
+          at.Problem(),
+          {.evaluations = evaluations, .seed = 3, .threads = threads, .progress = note})));
+    }
+    EXPECT_GT(told[0].size(), 2u);
+    for (size_t k = 1; k < results.size(); ++k) {
+      EXPECT_EQ(results[k].best, results[0].best);
+      EXPECT_EQ(results[k].evaluations, results[0].evaluations);
+      EXPECT_EQ(results[k].accepted, results[0].accepted);
+      EXPECT_EQ(told[k], told[0]);
+    }
+    EXPECT_EQ(at.evaluator.EvaluateBriefly(results[0].best, kNoCutoff).time,
+              results[0].evaluation.time);
+    EXPECT_LE(results[0].evaluations, evaluations);
+  }
+}
+
 TEST_P(SearchConformanceTest, BudgetIsKeptBeyondTheStarts) {
   for (int64_t evaluations : {1, 2, 10, 250}) {
     const auto result = Run({.evaluations = evaluations});
