@@ -187,9 +187,6 @@ bool PlacedStep::CanSimulate(std::span<const JoinedTasks> joined) const {
 void PlacedStep::Start(std::span<const JoinedTasks> joined) {
   starts_.resize(tasks_.size());
   list_.Prepare(work_.size(), tasks_.size(), place_bits());
-  left_ = work_;
-  most_ = total_;
-  JoinWork(joined);
   JoinPaths(joined);
   SetKeys();
   FindFirst();
@@ -406,6 +403,11 @@ class PlacedStep::Simulation {
 
 Nanos PlacedStep::Simulate(Nanos cutoff, std::span<const JoinedTasks> joined) {
   CHECK(CanSimulate(joined));
+  left_ = work_;
+  most_ = total_;
+  JoinWork(joined);
+  const int64_t busiest = left_.empty() ? 0 : *std::max_element(left_.begin(), left_.end());
+  if (busiest > cutoff.value()) return Nanos(busiest);
   Start(joined);
   Simulation simulation(*this, cutoff.value());
   ListScheduler scheduler(simulation, list_);

@@ -91,7 +91,7 @@ class PlacedStep {
   size_t PlaceOf(const JoinedTasks::Member& member) const {
     return static_cast<size_t>(sections_[member.link].begin) + member.task;
   }
-  // Sets everything to the time before the first task.
+  // Sets everything to the time before the first task, but for what is left of the work.
   void Start(std::span<const JoinedTasks> joined);
   void SetKeys();
   void FindFirst();
