@@ -1,7 +1,6 @@
 #include "planner/search/improve_groups.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <iterator>
 #include <limits>
@@ -35,28 +34,30 @@ int64_t LittleFor(Change kind) { return HasMany(kind) ? kLittleForMany : kLittle
 
 // Devices from which on local costs take little beside evaluations.
 constexpr int kManyDevices = 16;
-// How many times as much the group's first operator costs by these after a change that is dear: of
-// kinds that there are many changes of, and of the others.
-struct DearFrom {
+// Changes come by what the group's first operator costs by these after them, up to so many times what it
+// costs before: of kinds that there are many changes of, and of the others. In searches for models of
+// convolutions one in ten of those that cost less was an improvement, one in 125 of those that cost up
+// to half as much again, one in 2,500 beyond that.
+struct Level {
   double of_many, of_others;
 };
-constexpr DearFrom kDearFrom = {1.5, 5};
+constexpr Level kLevels[] = {{1, 1}, {1.1, 5}, {1.5, 5}};
 // Where recurrent layers work at the same time, as stages, these costs tell less.
-constexpr DearFrom kDearOfRecurrent = {1.75, std::numeric_limits<double>::infinity()};
+constexpr Level kLevelsOfRecurrent[] = {{1.75, std::numeric_limits<double>::infinity()}};
 
-// Attempts that are made one after another: what the last changes may have affected, or all; changes
-// that are dear, or the others. The last pass is of dear ones.
+// Attempts that are made one after another: changes of a level, of what the last changes may have
+// affected, or of all.
 struct Pass {
-  bool near, dear;
+  size_t level = 0;
+  bool near = true;
 };
-constexpr Pass kPasses[] = {{true, false}, {false, false}, {false, true}};
-
-// Proposals that are evaluated ahead, for each thread.
-constexpr int64_t kTrialsOfThread = 8;
 
 // A part of a search ends where so many evaluations have not gained one in kLittleGain.
 constexpr int64_t kPatience = 100;
 constexpr int64_t kLittleGain = 500;
+
+// Proposals that are evaluated ahead, for each thread.
+constexpr int64_t kTrialsOfThread = 8;
 
 // Tries one kind of change after the other on all groups of a strategy.
 class GroupImprover {
@@ -71,24 +72,35 @@ class GroupImprover {
         end_(state.evaluations() + budget),
         groups_(space_, groupings),
         weight_of_(FreeWeights(space_)),
-        dear_from_(RecurrentLayers(graph_).empty() ? kDearFrom : kDearOfRecurrent),
-        tried_(graph_.ops().size() * kGroupings * kKinds * 2, -1),
+        levels_(LevelsOf(graph_)),
+        tried_(graph_.ops().size() * kGroupings * kKinds * (levels_.size() + 1), -1),
         changed_(graph_.ops().size(), 0) {
     if (space_.devices() >= kManyDevices) costs_.emplace(problem.evaluator);
   }
 
   // Where a change improved the strategy, what it may have affected is tried first, then all else.
   WalkPoint Run() && {
-    const size_t passes = std::size(kPasses) - (costs_.has_value() ? 0 : 1);
-    for (size_t pass = 0; pass < passes;) {
+    const size_t last = costs_.has_value() ? levels_.size() : 0;
+    for (Pass pass; pass.level <= last;) {
       const int64_t changes = changes_;
-      if (!TryAll(kPasses[pass])) break;
-      pass = changes_ > changes ? 0 : pass + 1;
+      if (!TryAll(pass)) break;
+      if (changes_ > changes) {
+        pass = {};
+      } else if (pass.near) {
+        pass.near = false;
+      } else {
+        // What costs most has been tried where it is affected by few changes.
+        pass = {pass.level + 1, pass.level + 1 < levels_.size()};
+      }
     }
     return std::move(at_);
   }
 
  private:
+  static std::span<const Level> LevelsOf(const Graph& graph) {
+    if (RecurrentLayers(graph).empty()) return kLevels;
+    return kLevelsOfRecurrent;
+  }
   // Indexed by TensorId: the weight, where it may be decided; otherwise -1.
   static std::vector<int32_t> FreeWeights(const SearchSpace& space) {
     std::vector<int32_t> weight_of(space.graph().tensors().size(), -1);
@@ -169,16 +181,17 @@ class GroupImprover {
   }
 
   // The changes there were when such an attempt was made last; -1: never.
-  int64_t& TriedAt(const Attempt& attempt, bool dear) {
+  int64_t& TriedAt(const Attempt& attempt, size_t level) {
     const size_t group =
         attempt.group->ops[0].index() * kGroupings + static_cast<size_t>(attempt.group->grouping);
-    return tried_[(group * kKinds + static_cast<size_t>(attempt.kind)) * 2 + (dear ? 1 : 0)];
+    return tried_[(group * kKinds + static_cast<size_t>(attempt.kind)) * (levels_.size() + 1) +
+                  level];
   }
 
-  // Changes of some operators, as strategies, of which the best is gone to.
+  // Changes of some operators, of which the best is gone to.
   struct Changed {
     std::vector<OpId> ops;
-    std::vector<Strategy> proposals;
+    std::vector<std::vector<Decision>> proposals;
   };
   // An attempt with its changes, of which one set is tried after another; and what these take, in the
   // order of all proposals, where that was found ahead.
@@ -200,7 +213,7 @@ class GroupImprover {
   bool TryAll(Pass pass) {
     const int64_t changes = changes_;
     FindAttempts();
-    dear_ = pass.dear;
+    level_ = pass.level;
     size_t next = 0;
     const int threads = state_.ThreadsOfTrials();
     most_ahead_ = threads > 1 ? kTrialsOfThread * threads : 0;
@@ -208,7 +221,7 @@ class GroupImprover {
     while (!some.empty()) {
       if (threads > 1) EvaluateAhead(some, [&] { then = PrepareSome(pass, next); });
       for (Prepared& prepared : some) {
-        TriedAt(*prepared.attempt, pass.dear) = changes_;
+        TriedAt(*prepared.attempt, pass.level) = changes_;
         if (!TryPrepared(prepared)) return false;
         if (changes_ > changes) return true;
       }
@@ -225,7 +238,7 @@ class GroupImprover {
       const Attempt& attempt = attempts_[next++];
       const std::vector<OpId>& ops = attempt.group->ops;
       const bool is_tried =
-          TriedAt(attempt, pass.dear) >= (pass.near ? LastChangeNear(ops) : changes_);
+          TriedAt(attempt, pass.level) >= (pass.near ? LastChangeNear(ops) : changes_);
       if (is_tried) continue;
       some.push_back({&attempt, ChangesOf(attempt)});
       count += static_cast<int64_t>(some.back().proposals());
@@ -235,18 +248,18 @@ class GroupImprover {
 
   // Evaluates what the attempts propose, but for the last one's if they are many.
   void EvaluateAhead(std::vector<Prepared>& some, absl::FunctionRef<void()> meanwhile) {
-    std::vector<SearchTrial> trials;
+    std::vector<Strategy> strategies;
     const int64_t most = std::min(most_ahead_, state_.left());
     size_t whole = 0;  // attempts
     for (const Prepared& prepared : some) {
-      if (static_cast<int64_t>(trials.size() + prepared.proposals()) > most) break;
+      if (static_cast<int64_t>(strategies.size() + prepared.proposals()) > most) break;
       for (const Changed& set : prepared.sets) {
-        for (const Strategy& proposal : set.proposals) {
-          trials.push_back({&proposal, &at_.name, at_.time});
-        }
+        for (size_t k = 0; k < set.proposals.size(); ++k) strategies.push_back(StrategyOf(set, k));
       }
       ++whole;
     }
+    std::vector<SearchTrial> trials;
+    for (const Strategy& strategy : strategies) trials.push_back({&strategy, &at_.name, at_.time});
     const std::vector<Evaluation> evaluations = state_.EvaluateAll(trials, meanwhile);
     auto begin = evaluations.begin();
     for (Prepared& prepared : std::span(some).first(whole)) {
@@ -256,10 +269,16 @@ class GroupImprover {
     }
   }
 
+  Strategy StrategyOf(const Changed& set, size_t proposal) const {
+    Strategy changed = at_.strategy;
+    Decide(graph_, changed, set.proposals[proposal]);
+    return changed;
+  }
+
   bool TryPrepared(Prepared& prepared) {
     std::span<const Evaluation> ahead = prepared.ahead;
     for (size_t s = 0; s < prepared.sets.size(); ++s) {
-      Changed& set = prepared.sets[s];
+      const Changed& set = prepared.sets[s];
       const size_t count = set.proposals.size();
       const int64_t changes = changes_;
       if (!Try(set, ahead.empty() ? ahead : ahead.first(count))) return false;
@@ -274,21 +293,22 @@ class GroupImprover {
   std::vector<Changed> ChangesOf(const Attempt& attempt) {
     const std::vector<OpId>& group = attempt.group->ops;
     kind_ = attempt.kind;
-    switch (kind_) {
-      case Change::kNeighbours:
-        return {Split(group, NeighbourSplits(space_, at_.strategy, group[0]), {})};
-      case Change::kTraded:
-        return {Split(group, TradedSplits(space_, at_.strategy, group[0]), {})};
-      case Change::kShifted:
-        return {Split(group, ShiftedSplits(space_, at_.strategy, group[0]), {})};
-      case Change::kWeights:
-        return PlaceWeights(group);
-      case Change::kShiftedChain:
-        return SplitWith(group, ShiftedSplits(space_, at_.strategy, group[0]), ChainsBehind(group));
-      case Change::kTradedPair:
-        return SplitWith(group, TradedSplits(space_, at_.strategy, group[0]), PairsBehind(group));
-    }
-    return {};
+    if (level_ > 0 && !HasLevels(kind_)) return {};
+    if (kind_ == Change::kWeights) return PlaceWeights(group);
+    const bool is_chained = kind_ == Change::kShiftedChain || kind_ == Change::kTradedPair;
+    std::vector<Copy> behind;
+    if (kind_ == Change::kShiftedChain) behind = ChainsBehind(group);
+    if (kind_ == Change::kTradedPair) behind = PairsBehind(group);
+    std::vector<Changed> sets;
+    if (!is_chained || !behind.empty()) sets.push_back(Split(group, SplitsOf(group[0]), behind));
+    return sets;
+  }
+
+  // Configurations of an operator by the kind of change at hand.
+  std::vector<ParallelConfig> SplitsOf(OpId op) const {
+    if (kind_ == Change::kNeighbours) return NeighbourSplits(space_, at_.strategy, op);
+    return HasMany(kind_) ? TradedSplits(space_, at_.strategy, op)
+                          : ShiftedSplits(space_, at_.strategy, op);
   }
 
   // An operator whose result is split and placed as that of another one; or, of blocks, whose parts find
@@ -319,42 +339,55 @@ class GroupImprover {
     return pairs;
   }
 
-  std::vector<Changed> SplitWith(const std::vector<OpId>& group,
-                                 const std::vector<ParallelConfig>& configs,
-                                 const std::vector<Copy>& behind) {
-    if (behind.empty()) return {};
-    return {Split(group, configs, behind)};
-  }
-
-  // These configurations for the group, where they fit, that are dear, or that are not, as the pass
-  // wants them.
+  // These configurations for the group, where they fit, of the level at hand.
   Changed Split(const std::vector<OpId>& group, const std::vector<ParallelConfig>& configs,
                 const std::vector<Copy>& chains) {
     Changed changed{group, {}};
     for (const Copy& copy : chains) changed.ops.push_back(copy.to);
     const std::vector<OpId> first = FirstOf(group, chains);
-    const double factor = HasMany(kind_) ? dear_from_.of_many : dear_from_.of_others;
     std::optional<int64_t> before;
-    if (costs_.has_value() && std::isfinite(factor)) before = costs_->Of(at_.strategy, first);
+    if (HasLevels(kind_)) before = costs_->Of(at_.strategy, first);
     for (size_t k = 0; k < configs.size() && !state_.IsStopped(); ++k) {
-      Strategy proposal = at_.strategy;
-      for (OpId op : group) {
-        if (space_.Fits(op, configs[k])) Decide(graph_, proposal, OperatorDecision{op, configs[k]});
-      }
-      for (const auto& [from, to, of_blocks] : chains) {
-        auto config = (of_blocks ? WithProducersBlocks : WithSameResultSplit)(
-            space_, from, proposal.configs[from.index()], to);
-        if (config.has_value()) Decide(graph_, proposal, OperatorDecision{to, *std::move(config)});
-      }
-      bool is_dear = false;
-      if (before.has_value()) {
-        const auto after = costs_->Of(proposal, first);
-        is_dear = !after.has_value() ||
-                  static_cast<double>(*after) > factor * static_cast<double>(*before);
-      }
-      if (is_dear == dear_) changed.proposals.push_back(std::move(proposal));
+      std::vector<OperatorDecision> decisions = DecisionsOf(group, configs[k], chains);
+      const size_t level = before.has_value() ? LevelOf(CostWith(decisions, first), *before) : 0;
+      if (level != level_) continue;
+      auto& proposal = changed.proposals.emplace_back();
+      for (OperatorDecision& decision : decisions) proposal.emplace_back(std::move(decision));
     }
     return changed;
+  }
+
+  std::vector<OperatorDecision> DecisionsOf(const std::vector<OpId>& group,
+                                            const ParallelConfig& config,
+                                            const std::vector<Copy>& chains) const {
+    std::vector<OperatorDecision> decisions;
+    // What an operator has behind those so far.
+    const auto now = [&](OpId op) -> const ParallelConfig& {
+      const auto last = std::find_if(decisions.rbegin(), decisions.rend(),
+                                     [op](const OperatorDecision& one) { return one.op == op; });
+      return last == decisions.rend() ? at_.strategy.configs[op.index()] : last->config;
+    };
+    for (OpId op : group) {
+      if (space_.Fits(op, config)) decisions.push_back({op, config});
+    }
+    for (const auto& [from, to, of_blocks] : chains) {
+      auto copied =
+          (of_blocks ? WithProducersBlocks : WithSameResultSplit)(space_, from, now(from), to);
+      if (copied.has_value()) decisions.push_back({to, *std::move(copied)});
+    }
+    return decisions;
+  }
+
+  // What these operators cost after the decisions, which are as before when it returns.
+  std::optional<int64_t> CostWith(std::vector<OperatorDecision>& decisions,
+                                  const std::vector<OpId>& ops) {
+    const auto swap = [&](OperatorDecision& one) {
+      std::swap(at_.strategy.configs[one.op.index()], one.config);
+    };
+    std::for_each(decisions.begin(), decisions.end(), swap);
+    const std::optional<int64_t> cost = costs_->Of(at_.strategy, ops);
+    std::for_each(decisions.rbegin(), decisions.rend(), swap);
+    return cost;
   }
 
   // The group's first operator, and what changes with that.
@@ -370,21 +403,37 @@ class GroupImprover {
     return first;
   }
 
+  static double BoundOf(const Level& level, Change kind) {
+    return HasMany(kind) ? level.of_many : level.of_others;
+  }
+  // Whether changes of the kind have several levels; otherwise all are of the first.
+  bool HasLevels(Change kind) const {
+    return costs_.has_value() && kind != Change::kWeights &&
+           std::isfinite(BoundOf(levels_[0], kind));
+  }
+  // Of a change after which they cost so much; the last one where that is not known.
+  size_t LevelOf(std::optional<int64_t> after, int64_t before) const {
+    if (!after.has_value()) return levels_.size();
+    const double times = static_cast<double>(*after) / std::max(1.0, static_cast<double>(before));
+    const auto level = std::find_if(levels_.begin(), levels_.end(),
+                                    [&](const Level& one) { return times <= BoundOf(one, kind_); });
+    return static_cast<size_t>(level - levels_.begin());
+  }
+
   // Those that the group's operators read as the same operand lie alike; a set for each operand.
   std::vector<Changed> PlaceWeights(const std::vector<OpId>& group) {
     std::vector<Changed> sets;
-    if (dear_) return sets;
     for (size_t operand = 0; operand < graph_.op(group[0]).inputs.size(); ++operand) {
       Changed& set = sets.emplace_back(Changed{group, {}});
       for (size_t k = 0; k < kEvenPlacements; ++k) {
-        Strategy proposal = at_.strategy;
+        std::vector<Decision> proposal;
         bool is_other = false;
         for (OpId op : group) {
           const int32_t weight = weight_of_[graph_.op(op).inputs[operand].index()];
           if (weight < 0) continue;
           const WeightDecision placed{weight, EvenPlacement(space_, weight, k)};
           is_other |= DecisionIn(at_.strategy, SubjectOf(placed)) != Decision(placed);
-          Decide(graph_, proposal, placed);
+          proposal.emplace_back(placed);
         }
         if (is_other) set.proposals.push_back(std::move(proposal));
       }
@@ -402,12 +451,11 @@ class GroupImprover {
   }
 
   // Goes to the best of the changes, if one is an improvement. `ahead`: what they take, or nothing.
-  bool Try(Changed& set, std::span<const Evaluation> ahead) {
+  bool Try(const Changed& set, std::span<const Evaluation> ahead) {
     if (state_.evaluations() >= end_ || GainsLittle()) return false;
-    const auto make = [&](size_t k) { return std::move(set.proposals[k]); };
-    Fastest fastest = ahead.empty()
-                          ? FastestOf(set.proposals.size(), make, at_, problem_, state_)
-                          : FastestOfEvaluated(set.proposals, ahead, at_, problem_, state_);
+    const auto make = [&](size_t k) { return StrategyOf(set, k); };
+    Fastest fastest = ahead.empty() ? FastestOf(set.proposals.size(), make, at_, problem_, state_)
+                                    : FastestOfEvaluated(make, ahead, at_, problem_, state_);
     if (fastest.point.has_value()) {
       at_ = *std::move(fastest.point);
       ++changes_;
@@ -429,9 +477,9 @@ class GroupImprover {
   // The evaluations at the last gain that counts, and the time then; -1: at the start.
   int64_t gained_at_ = -1;
   Nanos gained_time_;
-  const DearFrom dear_from_;
+  const std::span<const Level> levels_;
   std::optional<LocalCosts> costs_;  // where devices are many
-  bool dear_ = false;                // Pass::dear of the pass at hand
+  size_t level_ = 0;                 // Pass::level of the pass at hand
   int64_t most_ahead_ = 0;  // proposals that are evaluated ahead, but for those of one attempt
   Change kind_ = Change::kNeighbours;  // of the attempt at hand
   // Groups and attempts of the strategy after so many changes; -1: not found yet.

@@ -47,12 +47,11 @@ Fastest FastestOf(size_t count, absl::FunctionRef<Strategy(size_t number)> make,
   return fastest;
 }
 
-Fastest FastestOfEvaluated(std::span<Strategy> strategies, std::span<const Evaluation> evaluations,
-                           const WalkPoint& point, const SearchProblem& problem,
-                           SearchState& state) {
+Fastest FastestOfEvaluated(absl::FunctionRef<Strategy(size_t number)> make,
+                           std::span<const Evaluation> evaluations, const WalkPoint& point,
+                           const SearchProblem& problem, SearchState& state) {
   Fastest fastest;
-  const std::string origin = point.name;
-  for (size_t k = 0; k < strategies.size(); ++k) {
+  for (size_t k = 0; k < evaluations.size(); ++k) {
     const Evaluation& evaluation = evaluations[k];
     if (state.Done() || evaluation.verdict == Evaluation::Verdict::kInterrupted) {
       fastest.goes_on = false;
@@ -60,10 +59,11 @@ Fastest FastestOfEvaluated(std::span<Strategy> strategies, std::span<const Evalu
     }
     state.Count(evaluation);
     if (!evaluation.is_within()) continue;
-    state.Keep(strategies[k], origin, evaluation);
+    Strategy strategy = make(k);
+    state.Keep(strategy, point.name, evaluation);
     const Nanos best = fastest.point.has_value() ? fastest.point->time : point.time;
     if (evaluation.time >= best) continue;
-    fastest.point = PointOf(origin, std::move(strategies[k]), evaluation, problem.evaluator);
+    fastest.point = PointOf(point.name, std::move(strategy), evaluation, problem.evaluator);
   }
   return fastest;
 }

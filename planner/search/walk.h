@@ -43,11 +43,10 @@ struct Fastest {
 Fastest FastestOf(size_t count, absl::FunctionRef<Strategy(size_t number)> make,
                   const WalkPoint& point, const SearchProblem& problem, SearchState& state);
 
-// The same of strategies that were evaluated, each up to the point's time or the least of those before
-// it; they are counted here. Takes the fastest.
-Fastest FastestOfEvaluated(std::span<Strategy> strategies, std::span<const Evaluation> evaluations,
-                           const WalkPoint& point, const SearchProblem& problem,
-                           SearchState& state);
+// The same of strategies that were evaluated, each up to the point's time; they are counted here.
+Fastest FastestOfEvaluated(absl::FunctionRef<Strategy(size_t number)> make,
+                           std::span<const Evaluation> evaluations, const WalkPoint& point,
+                           const SearchProblem& problem, SearchState& state);
 
 // Evaluates a start up to the cutoff; adds it unless it is invalid or beyond. False where it was
 // interrupted.
