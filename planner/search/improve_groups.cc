@@ -46,7 +46,7 @@ constexpr Level kLevels[] = {{1, 1}, {1.1, 5}, {1.5, 5}};
 constexpr Level kLevelsOfRecurrent[] = {{1.75, std::numeric_limits<double>::infinity()}};
 
 // Attempts that are made one after another: changes of a level, of what the last changes may have
-// affected, or of all.
+// affected, or of all. What costs most is tried of all at once.
 struct Pass {
   size_t level = 0;
   bool near = true;
@@ -89,8 +89,8 @@ class GroupImprover {
       } else if (pass.near) {
         pass.near = false;
       } else {
-        // What costs most has been tried where it is affected by few changes.
-        pass = {pass.level + 1, pass.level + 1 < levels_.size()};
+        const size_t next = pass.level + 1;
+        pass = {next, next < levels_.size()};
       }
     }
     return std::move(at_);
@@ -348,8 +348,10 @@ class GroupImprover {
     std::optional<int64_t> before;
     if (HasLevels(kind_)) before = costs_->Of(at_.strategy, first);
     for (size_t k = 0; k < configs.size() && !state_.IsStopped(); ++k) {
-      std::vector<OperatorDecision> decisions = DecisionsOf(group, configs[k], chains);
-      const size_t level = before.has_value() ? LevelOf(CostWith(decisions, first), *before) : 0;
+      std::vector<OperatorDecision> decisions = SwapIn(group, configs[k], chains);
+      const size_t level =
+          before.has_value() ? LevelOf(costs_->Of(at_.strategy, first), *before) : 0;
+      std::for_each(decisions.rbegin(), decisions.rend(), [this](auto& one) { Swap(one); });
       if (level != level_) continue;
       auto& proposal = changed.proposals.emplace_back();
       for (OperatorDecision& decision : decisions) proposal.emplace_back(std::move(decision));
@@ -357,37 +359,27 @@ class GroupImprover {
     return changed;
   }
 
-  std::vector<OperatorDecision> DecisionsOf(const std::vector<OpId>& group,
-                                            const ParallelConfig& config,
-                                            const std::vector<Copy>& chains) const {
-    std::vector<OperatorDecision> decisions;
-    // What an operator has behind those so far.
-    const auto now = [&](OpId op) -> const ParallelConfig& {
-      const auto last = std::find_if(decisions.rbegin(), decisions.rend(),
-                                     [op](const OperatorDecision& one) { return one.op == op; });
-      return last == decisions.rend() ? at_.strategy.configs[op.index()] : last->config;
-    };
-    for (OpId op : group) {
-      if (space_.Fits(op, config)) decisions.push_back({op, config});
-    }
-    for (const auto& [from, to, of_blocks] : chains) {
-      auto copied =
-          (of_blocks ? WithProducersBlocks : WithSameResultSplit)(space_, from, now(from), to);
-      if (copied.has_value()) decisions.push_back({to, *std::move(copied)});
-    }
-    return decisions;
+  void Swap(OperatorDecision& decision) {
+    std::swap(at_.strategy.configs[decision.op.index()], decision.config);
   }
 
-  // What these operators cost after the decisions, which are as before when it returns.
-  std::optional<int64_t> CostWith(std::vector<OperatorDecision>& decisions,
-                                  const std::vector<OpId>& ops) {
-    const auto swap = [&](OperatorDecision& one) {
-      std::swap(at_.strategy.configs[one.op.index()], one.config);
+  // Decides for the group, and for what copies it, until Swap of all in reverse order: these then are the
+  // decisions, and the strategy is as before.
+  std::vector<OperatorDecision> SwapIn(const std::vector<OpId>& group, const ParallelConfig& config,
+                                       const std::vector<Copy>& chains) {
+    std::vector<OperatorDecision> decisions;
+    const auto decide = [&](OpId op, ParallelConfig wanted) {
+      Swap(decisions.emplace_back(OperatorDecision{op, std::move(wanted)}));
     };
-    std::for_each(decisions.begin(), decisions.end(), swap);
-    const std::optional<int64_t> cost = costs_->Of(at_.strategy, ops);
-    std::for_each(decisions.rbegin(), decisions.rend(), swap);
-    return cost;
+    for (OpId op : group) {
+      if (space_.Fits(op, config)) decide(op, config);
+    }
+    for (const auto& [from, to, of_blocks] : chains) {
+      auto copied = (of_blocks ? WithProducersBlocks : WithSameResultSplit)(
+          space_, from, at_.strategy.configs[from.index()], to);
+      if (copied.has_value()) decide(to, *std::move(copied));
+    }
+    return decisions;
   }
 
   // The group's first operator, and what changes with that.
