@@ -17,8 +17,9 @@ constexpr size_t kNarrowWalk = 1;
 constexpr double kHot = 0.01, kCold = 0.0005;
 // Turns, of all walks, after which those behind go on from the best: so many in a budget.
 constexpr int64_t kGatherings = 12;
-// Steps that a walk goes by itself, at most, before they are told.
+// Steps that a walk goes by itself before they are told, and the seconds that these take, at most.
 constexpr int64_t kStretch = 32;
+constexpr double kStretchSeconds = 0.5;
 // How much longer than the best, in temperatures, is behind.
 constexpr double kBehind = 3;
 
@@ -40,6 +41,12 @@ void GatherWalks(const WalkPoint& best, double temperature, std::vector<Walk>& w
     if (walk.at().excess_memory == 0 && own <= time * (1 + kBehind * temperature)) continue;
     walk.GoTo(best);
   }
+}
+
+// Steps of the next stretch, after one of so many that took so long.
+int64_t LengthOfStretch(int64_t steps, double seconds) {
+  const double fit = kStretchSeconds / std::max(1e-9, seconds / static_cast<double>(steps));
+  return std::clamp<int64_t>(static_cast<int64_t>(std::min<double>(fit, kStretch)), 1, kStretch);
 }
 
 // So many steps of each walk, which goes them by itself: its strategies differ by little, those of two
@@ -96,6 +103,7 @@ void Anneal(const SearchProblem& problem, const SearchOptions& options, SearchSt
     const double used = static_cast<double>(step) / static_cast<double>(budget);
     return kHot * std::pow(kCold / kHot, std::min(1.0, std::max(used, state.PartOfTime())));
   };
+  int64_t stretch = 1;
   for (int64_t step = 0; step < budget && !state.Done();) {
     if (step - gathered >= gathering) {
       GatherWalks(best, temperature_at(step), walks);
@@ -106,12 +114,14 @@ void Anneal(const SearchProblem& problem, const SearchOptions& options, SearchSt
     const auto each = static_cast<int64_t>(moving);
     const int64_t to_gathering = (gathered + gathering - step + each - 1) / each;
     const int64_t steps = std::clamp<int64_t>(
-        std::min({to_gathering, (budget - step) / each, state.left() / each}), 1, kStretch);
+        std::min({to_gathering, (budget - step) / each, state.left() / each}), 1, stretch);
     const auto limit = [&](Walk& walk, int64_t k) {
       return walk.DrawLimit(1 / temperature_at(step + k * each), unit);
     };
+    const double begin = state.Seconds();
     if (!StepApart(std::span(walks).first(moving), steps, limit, state, best)) return;
     step += steps * each;
+    stretch = LengthOfStretch(steps, state.Seconds() - begin);
   }
 }
 

@@ -89,6 +89,10 @@ class SearchState {
   double PartOfTime() const {
     return options_.time_limit_seconds > 0 ? Seconds() / options_.time_limit_seconds : 0;
   }
+  // Since the search began.
+  double Seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
   // Counts what was evaluated elsewhere.
   void CountEvaluations(int64_t evaluations) { result_.evaluations += evaluations; }
   // The given options with a part of the evaluations and of the time that are left, for another
@@ -116,9 +120,6 @@ class SearchState {
   bool Stopped() const { return IsSet(options_.stop); }
   bool TimeIsUp() const {
     return options_.time_limit_seconds > 0 && Seconds() > options_.time_limit_seconds;
-  }
-  double Seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   }
 
   const SearchProblem& problem_;
