@@ -49,9 +49,9 @@ int64_t LengthOfStretch(int64_t steps, double seconds) {
   return std::clamp<int64_t>(static_cast<int64_t>(std::min<double>(fit, kStretch)), 1, kStretch);
 }
 
-// So many steps of each walk, which goes them by itself: its strategies differ by little, those of two
-// walks by much. They are told in turns, and the best of all where they come by it. `limit`: of a walk's k-th step.
-// False where a walk has ended.
+// Makes so many steps of each walk by itself: strategies of one differ by little, those of two by much.
+// Tells them in turns, and updates the best. `limit`: of a walk's k-th step. False where a walk has
+// ended.
 template <class Limit>
 bool StepApart(std::span<Walk> walks, int64_t steps, const Limit& limit, SearchState& state,
                WalkPoint& best) {

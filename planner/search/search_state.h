@@ -89,7 +89,7 @@ class SearchState {
   double PartOfTime() const {
     return options_.time_limit_seconds > 0 ? Seconds() / options_.time_limit_seconds : 0;
   }
-  // Since the search began.
+  // Seconds since the search began.
   double Seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   }

@@ -35,13 +35,24 @@ WalkPoint PointOf(std::string name, Strategy strategy, const Evaluation& evaluat
   return point;
 }
 
+namespace {
+
+// Takes a changed strategy that is faster than the point and the fastest so far.
+void TakeFaster(Strategy changed, const Evaluation& evaluation, const WalkPoint& point,
+                const SearchProblem& problem, Fastest& fastest) {
+  const Nanos least = fastest.point.has_value() ? fastest.point->time : point.time;
+  if (!evaluation.is_within() || evaluation.time >= least) return;
+  fastest.point = PointOf(point.name, std::move(changed), evaluation, problem.evaluator);
+}
+
+}  // namespace
+
 Fastest FastestOf(size_t count, absl::FunctionRef<Strategy(size_t number)> make,
                   const WalkPoint& point, const SearchProblem& problem, SearchState& state) {
   Fastest fastest;
   const auto cutoff = [&] { return fastest.point.has_value() ? fastest.point->time : point.time; };
   const auto take = [&](Strategy& changed, const Evaluation& evaluation) {
-    if (!evaluation.is_within() || evaluation.time >= cutoff()) return;
-    fastest.point = PointOf(point.name, std::move(changed), evaluation, problem.evaluator);
+    TakeFaster(std::move(changed), evaluation, point, problem, fastest);
   };
   fastest.goes_on = state.TryEach(count, point.name, {make, cutoff, take});
   return fastest;
@@ -61,9 +72,7 @@ Fastest FastestOfEvaluated(absl::FunctionRef<Strategy(size_t number)> make,
     if (!evaluation.is_within()) continue;
     Strategy strategy = make(k);
     state.Keep(strategy, point.name, evaluation);
-    const Nanos best = fastest.point.has_value() ? fastest.point->time : point.time;
-    if (evaluation.time >= best) continue;
-    fastest.point = PointOf(point.name, std::move(strategy), evaluation, problem.evaluator);
+    TakeFaster(std::move(strategy), evaluation, point, problem, fastest);
   }
   return fastest;
 }
