@@ -12,38 +12,19 @@
 
 #include "absl/functional/function_ref.h"
 #include "graph/parallel/decision.h"
-#include "planner/search/local_costs.h"
-#include "planner/space/moves.h"
-#include "planner/space/neighbour_splits.h"
-#include "planner/space/recurrent_layers.h"
+#include "planner/search/group_changes.h"
 
 namespace partita {
 namespace {
 
-// What may change of a group, in the order in which it is tried.
-enum class Change { kNeighbours, kShifted, kShiftedChain, kTraded, kTradedPair, kWeights };
-constexpr Change kChanges[] = {Change::kNeighbours, Change::kShifted,    Change::kShiftedChain,
-                               Change::kTraded,     Change::kTradedPair, Change::kWeights};
-constexpr size_t kKinds = std::size(kChanges);
-
 // A group for which the step waits this part of its time, or less, comes after all others, and from
 // trades on after those of all groupings; for kinds that there are many changes of it is a larger part.
-constexpr int64_t kLittle = 256, kLittleForMany = 32;
-bool HasMany(Change kind) { return kind == Change::kTraded || kind == Change::kTradedPair; }
-int64_t LittleFor(Change kind) { return HasMany(kind) ? kLittleForMany : kLittle; }
-
-// Devices from which on local costs take little beside evaluations.
-constexpr int kManyDevices = 16;
-// Changes come by what the group's first operator costs by these after them, up to so many times what it
-// costs before: of kinds that there are many changes of, and of the others. In searches for models of
-// convolutions one in ten of those that cost less was an improvement, one in 125 of those that cost up
-// to half as much again, one in 2,500 beyond that.
-struct Level {
-  double of_many, of_others;
-};
-constexpr Level kLevels[] = {{1, 1}, {1.1, 5}, {1.5, 5}};
-// Where recurrent layers work at the same time, as stages, these costs tell less.
-constexpr Level kLevelsOfRecurrent[] = {{1.75, std::numeric_limits<double>::infinity()}};
+// Its weights come with what costs most: of the layouts that were tried for such groups few gained.
+constexpr int64_t kLittle = 256, kLittleOfWeights = 64, kLittleForMany = 32;
+int64_t LittleFor(Change kind) {
+  if (kind == Change::kWeights) return kLittleOfWeights;
+  return HasMany(kind) ? kLittleForMany : kLittle;
+}
 
 // Attempts that are made one after another: changes of a level, of what the last changes may have
 // affected, or of all. What costs most is tried of all at once.
@@ -71,17 +52,13 @@ class GroupImprover {
         at_(std::move(from)),
         end_(state.evaluations() + budget),
         groups_(space_, groupings),
-        weight_of_(FreeWeights(space_)),
-        levels_(LevelsOf(graph_)),
-        tried_(graph_.ops().size() * kGroupings * kKinds * (levels_.size() + 1), -1),
-        changed_(graph_.ops().size(), 0) {
-    if (space_.devices() >= kManyDevices) costs_.emplace(problem.evaluator);
-  }
+        changes_of_(problem, groups_, state),
+        tried_(graph_.ops().size() * kGroupings * kKindsOfChange * changes_of_.levels(), -1),
+        changed_(graph_.ops().size(), 0) {}
 
   // Where a change improved the strategy, what it may have affected is tried first, then all else.
   WalkPoint Run() && {
-    const size_t last = costs_.has_value() ? levels_.size() : 0;
-    for (Pass pass; pass.level <= last;) {
+    for (Pass pass; pass.level < changes_of_.levels();) {
       const int64_t changes = changes_;
       if (!TryAll(pass)) break;
       if (changes_ > changes) {
@@ -90,26 +67,13 @@ class GroupImprover {
         pass.near = false;
       } else {
         const size_t next = pass.level + 1;
-        pass = {next, next < levels_.size()};
+        pass = {next, next + 1 < changes_of_.levels()};
       }
     }
     return std::move(at_);
   }
 
  private:
-  static std::span<const Level> LevelsOf(const Graph& graph) {
-    if (RecurrentLayers(graph).empty()) return kLevels;
-    return kLevelsOfRecurrent;
-  }
-  // Indexed by TensorId: the weight, where it may be decided; otherwise -1.
-  static std::vector<int32_t> FreeWeights(const SearchSpace& space) {
-    std::vector<int32_t> weight_of(space.graph().tensors().size(), -1);
-    for (int32_t weight : space.weights()) {
-      weight_of[space.graph().weights()[static_cast<size_t>(weight)].tensor.index()] = weight;
-    }
-    return weight_of;
-  }
-
   // The last change of the group and of the operators around it.
   int64_t LastChangeNear(const std::vector<OpId>& group) const {
     int64_t last = 0;
@@ -166,7 +130,8 @@ class GroupImprover {
     for (const OperatorGroup& group : groups_now_) {
       Nanos time;
       for (OpId op : group.ops) time += critical[op.index()];
-      for (Change kind : kChanges) {
+      for (size_t k = 0; k < kKindsOfChange; ++k) {
+        const auto kind = static_cast<Change>(k);
         attempts_.push_back({kind, &group, time, time * LittleFor(kind) <= at_.time});
       }
     }
@@ -184,25 +149,20 @@ class GroupImprover {
   int64_t& TriedAt(const Attempt& attempt, size_t level) {
     const size_t group =
         attempt.group->ops[0].index() * kGroupings + static_cast<size_t>(attempt.group->grouping);
-    return tried_[(group * kKinds + static_cast<size_t>(attempt.kind)) * (levels_.size() + 1) +
-                  level];
+    const size_t kind = group * kKindsOfChange + static_cast<size_t>(attempt.kind);
+    return tried_[kind * changes_of_.levels() + level];
   }
 
-  // Changes of some operators, of which the best is gone to.
-  struct Changed {
-    std::vector<OpId> ops;
-    std::vector<std::vector<Decision>> proposals;
-  };
   // An attempt with its changes, of which one set is tried after another; and what these take, in the
   // order of all proposals, where that was found ahead.
   struct Prepared {
     const Attempt* attempt;
-    std::vector<Changed> sets;
+    std::vector<ChangeSet> sets;
     std::vector<Evaluation> ahead = {};
 
     size_t proposals() const {
       size_t count = 0;
-      for (const Changed& set : sets) count += set.proposals.size();
+      for (const ChangeSet& set : sets) count += set.proposals.size();
       return count;
     }
   };
@@ -253,7 +213,7 @@ class GroupImprover {
     size_t whole = 0;  // attempts
     for (const Prepared& prepared : some) {
       if (static_cast<int64_t>(strategies.size() + prepared.proposals()) > most) break;
-      for (const Changed& set : prepared.sets) {
+      for (const ChangeSet& set : prepared.sets) {
         for (size_t k = 0; k < set.proposals.size(); ++k) strategies.push_back(StrategyOf(set, k));
       }
       ++whole;
@@ -269,7 +229,7 @@ class GroupImprover {
     }
   }
 
-  Strategy StrategyOf(const Changed& set, size_t proposal) const {
+  Strategy StrategyOf(const ChangeSet& set, size_t proposal) const {
     Strategy changed = at_.strategy;
     Decide(graph_, changed, set.proposals[proposal]);
     return changed;
@@ -278,7 +238,7 @@ class GroupImprover {
   bool TryPrepared(Prepared& prepared) {
     std::span<const Evaluation> ahead = prepared.ahead;
     for (size_t s = 0; s < prepared.sets.size(); ++s) {
-      const Changed& set = prepared.sets[s];
+      const ChangeSet& set = prepared.sets[s];
       const size_t count = set.proposals.size();
       const int64_t changes = changes_;
       if (!Try(set, ahead.empty() ? ahead : ahead.first(count))) return false;
@@ -290,147 +250,11 @@ class GroupImprover {
     return true;
   }
 
-  std::vector<Changed> ChangesOf(const Attempt& attempt) {
-    const std::vector<OpId>& group = attempt.group->ops;
-    kind_ = attempt.kind;
-    if (level_ > 0 && !HasLevels(kind_)) return {};
-    if (kind_ == Change::kWeights) return PlaceWeights(group);
-    const bool is_chained = kind_ == Change::kShiftedChain || kind_ == Change::kTradedPair;
-    std::vector<Copy> behind;
-    if (kind_ == Change::kShiftedChain) behind = ChainsBehind(group);
-    if (kind_ == Change::kTradedPair) behind = PairsBehind(group);
-    std::vector<Changed> sets;
-    if (!is_chained || !behind.empty()) sets.push_back(Split(group, SplitsOf(group[0]), behind));
-    return sets;
-  }
-
-  // Configurations of an operator by the kind of change at hand.
-  std::vector<ParallelConfig> SplitsOf(OpId op) const {
-    if (kind_ == Change::kNeighbours) return NeighbourSplits(space_, at_.strategy, op);
-    return HasMany(kind_) ? TradedSplits(space_, at_.strategy, op)
-                          : ShiftedSplits(space_, at_.strategy, op);
-  }
-
-  // An operator whose result is split and placed as that of another one; or, of blocks, whose parts find
-  // what they read of the other's result where that leaves it.
-  struct Copy {
-    OpId from, to;
-    bool of_blocks = false;
-  };
-  std::vector<Copy> ChainsBehind(const std::vector<OpId>& group) const {
-    std::vector<Copy> chains;
-    for (OpId op : group) {
-      for (OpId behind : ChainBehind(graph_, op)) {
-        if (groups_.IsFree(behind)) chains.push_back({op, behind});
-      }
-    }
-    return chains;
-  }
-
-  // The same, and the operators behind the chains that are not of the group.
-  std::vector<Copy> PairsBehind(const std::vector<OpId>& group) const {
-    std::vector<Copy> pairs = ChainsBehind(group);
-    for (OpId op : group) {
-      for (const auto& [maker, reader] : ReadersBehind(graph_, op)) {
-        const bool is_own = std::find(group.begin(), group.end(), reader) != group.end();
-        if (groups_.IsFree(reader) && !is_own) pairs.push_back({maker, reader, true});
-      }
-    }
-    return pairs;
-  }
-
-  // These configurations for the group, where they fit, of the level at hand.
-  Changed Split(const std::vector<OpId>& group, const std::vector<ParallelConfig>& configs,
-                const std::vector<Copy>& chains) {
-    Changed changed{group, {}};
-    for (const Copy& copy : chains) changed.ops.push_back(copy.to);
-    const std::vector<OpId> first = FirstOf(group, chains);
-    std::optional<int64_t> before;
-    if (HasLevels(kind_)) before = costs_->Of(at_.strategy, first);
-    for (size_t k = 0; k < configs.size() && !state_.IsStopped(); ++k) {
-      std::vector<OperatorDecision> decisions = SwapIn(group, configs[k], chains);
-      const size_t level =
-          before.has_value() ? LevelOf(costs_->Of(at_.strategy, first), *before) : 0;
-      std::for_each(decisions.rbegin(), decisions.rend(), [this](auto& one) { Swap(one); });
-      if (level != level_) continue;
-      auto& proposal = changed.proposals.emplace_back();
-      for (OperatorDecision& decision : decisions) proposal.emplace_back(std::move(decision));
-    }
-    return changed;
-  }
-
-  void Swap(OperatorDecision& decision) {
-    std::swap(at_.strategy.configs[decision.op.index()], decision.config);
-  }
-
-  // Decides for the group, and for what copies it, until Swap of all in reverse order: these then are the
-  // decisions, and the strategy is as before.
-  std::vector<OperatorDecision> SwapIn(const std::vector<OpId>& group, const ParallelConfig& config,
-                                       const std::vector<Copy>& chains) {
-    std::vector<OperatorDecision> decisions;
-    const auto decide = [&](OpId op, ParallelConfig wanted) {
-      Swap(decisions.emplace_back(OperatorDecision{op, std::move(wanted)}));
-    };
-    for (OpId op : group) {
-      if (space_.Fits(op, config)) decide(op, config);
-    }
-    for (const auto& [from, to, of_blocks] : chains) {
-      auto copied = (of_blocks ? WithProducersBlocks : WithSameResultSplit)(
-          space_, from, at_.strategy.configs[from.index()], to);
-      if (copied.has_value()) decide(to, *std::move(copied));
-    }
-    return decisions;
-  }
-
-  // The group's first operator, and what changes with that.
-  static std::vector<OpId> FirstOf(const std::vector<OpId>& group,
-                                   const std::vector<Copy>& chains) {
-    std::vector<OpId> first = {group[0]};
-    for (const Copy& copy : chains) {
-      const auto has = [&](OpId op) {
-        return std::find(first.begin(), first.end(), op) != first.end();
-      };
-      if (has(copy.from) && !has(copy.to)) first.push_back(copy.to);
-    }
-    return first;
-  }
-
-  static double BoundOf(const Level& level, Change kind) {
-    return HasMany(kind) ? level.of_many : level.of_others;
-  }
-  // Whether changes of the kind have several levels; otherwise all are of the first.
-  bool HasLevels(Change kind) const {
-    return costs_.has_value() && kind != Change::kWeights &&
-           std::isfinite(BoundOf(levels_[0], kind));
-  }
-  // Of a change after which they cost so much; the last one where that is not known.
-  size_t LevelOf(std::optional<int64_t> after, int64_t before) const {
-    if (!after.has_value()) return levels_.size();
-    const double times = static_cast<double>(*after) / std::max(1.0, static_cast<double>(before));
-    const auto level = std::find_if(levels_.begin(), levels_.end(),
-                                    [&](const Level& one) { return times <= BoundOf(one, kind_); });
-    return static_cast<size_t>(level - levels_.begin());
-  }
-
-  // Those that the group's operators read as the same operand lie alike; a set for each operand.
-  std::vector<Changed> PlaceWeights(const std::vector<OpId>& group) {
-    std::vector<Changed> sets;
-    for (size_t operand = 0; operand < graph_.op(group[0]).inputs.size(); ++operand) {
-      Changed& set = sets.emplace_back(Changed{group, {}});
-      for (size_t k = 0; k < kEvenPlacements; ++k) {
-        std::vector<Decision> proposal;
-        bool is_other = false;
-        for (OpId op : group) {
-          const int32_t weight = weight_of_[graph_.op(op).inputs[operand].index()];
-          if (weight < 0) continue;
-          const WeightDecision placed{weight, EvenPlacement(space_, weight, k)};
-          is_other |= DecisionIn(at_.strategy, SubjectOf(placed)) != Decision(placed);
-          proposal.emplace_back(placed);
-        }
-        if (is_other) set.proposals.push_back(std::move(proposal));
-      }
-    }
-    return sets;
+  std::vector<ChangeSet> ChangesOf(const Attempt& attempt) {
+    const bool is_late = attempt.kind == Change::kWeights && attempt.is_little;
+    const size_t level_of_weights = is_late ? changes_of_.levels() - 1 : 0;
+    if (attempt.kind == Change::kWeights && level_ != level_of_weights) return {};
+    return changes_of_.Of(attempt.kind, level_, attempt.group->ops, at_.strategy);
   }
 
   bool GainsLittle() {
@@ -443,7 +267,7 @@ class GroupImprover {
   }
 
   // Goes to the best of the changes, if one is an improvement. `ahead`: what they take, or nothing.
-  bool Try(const Changed& set, std::span<const Evaluation> ahead) {
+  bool Try(const ChangeSet& set, std::span<const Evaluation> ahead) {
     if (state_.evaluations() >= end_ || GainsLittle()) return false;
     const auto make = [&](size_t k) { return StrategyOf(set, k); };
     Fastest fastest = ahead.empty() ? FastestOf(set.proposals.size(), make, at_, problem_, state_)
@@ -464,16 +288,13 @@ class GroupImprover {
   WalkPoint at_;
   const int64_t end_;
   const OperatorGroups groups_;
-  const std::vector<int32_t> weight_of_;  // indexed by TensorId
+  GroupChanges changes_of_;
   int64_t changes_ = 0;                   // that improved
   // The evaluations at the last gain that counts, and the time then; -1: at the start.
   int64_t gained_at_ = -1;
   Nanos gained_time_;
-  const std::span<const Level> levels_;
-  std::optional<LocalCosts> costs_;  // where devices are many
   size_t level_ = 0;                 // Pass::level of the pass at hand
   int64_t most_ahead_ = 0;  // proposals that are evaluated ahead, but for those of one attempt
-  Change kind_ = Change::kNeighbours;  // of the attempt at hand
   // Groups and attempts of the strategy after so many changes; -1: not found yet.
   int64_t attempts_at_ = -1;
   std::vector<OperatorGroup> groups_now_;

@@ -79,27 +79,36 @@ int64_t LocalCosts::OfPair(size_t pair, const Strategy& strategy, Number number_
   return at->second;
 }
 
-std::optional<int64_t> LocalCosts::Of(const Strategy& strategy, std::span<const OpId> anchors) {
+bool LocalCosts::AddPairs(OpId anchor, bool inside, const Strategy& strategy, int64_t most,
+                          int64_t& sum) {
+  const Number number = NumberOf(anchor, strategy.configs[anchor.index()]);
+  for (size_t pair : anchors_[anchor.index()].pairs) {
+    if (sum > most) break;
+    const AdditiveCosts::Pair& both = costs_.pairs()[pair];
+    const OpId other = both.a == anchor ? both.b : both.a;
+    if (is_in_[other.index()] != inside || (inside && other < anchor)) continue;
+    const Number of_other = NumberOf(other, strategy.configs[other.index()]);
+    if (of_other < 0) return false;
+    sum += both.a == anchor ? OfPair(pair, strategy, number, of_other)
+                            : OfPair(pair, strategy, of_other, number);
+  }
+  return true;
+}
+
+std::optional<int64_t> LocalCosts::Of(const Strategy& strategy, std::span<const OpId> anchors,
+                                      int64_t most) {
   LimitParts();
   int64_t sum = 0;
-  for (OpId anchor : anchors) is_in_[anchor.index()] = true;
-  bool fits = true;
   for (OpId anchor : anchors) {
     const Number number = NumberOf(anchor, strategy.configs[anchor.index()]);
-    fits = fits && number >= 0;
-    if (!fits) break;
+    if (number < 0) return std::nullopt;
     sum += own_[static_cast<size_t>(number)];
-    for (size_t pair : anchors_[anchor.index()].pairs) {
-      const AdditiveCosts::Pair& both = costs_.pairs()[pair];
-      const OpId other = both.a == anchor ? both.b : both.a;
-      // A pair of two of the anchors counts with the first.
-      if (is_in_[other.index()] && other < anchor) continue;
-      const Number of_other = NumberOf(other, strategy.configs[other.index()]);
-      fits = fits && of_other >= 0;
-      if (!fits) break;
-      sum += both.a == anchor ? OfPair(pair, strategy, number, of_other)
-                              : OfPair(pair, strategy, of_other, number);
-    }
+  }
+  for (OpId anchor : anchors) is_in_[anchor.index()] = true;
+  bool fits = true;
+  // What is known of other pairs of configurations comes first.
+  for (bool inside : {false, true}) {
+    for (OpId anchor : anchors) fits = fits && AddPairs(anchor, inside, strategy, most, sum);
   }
   for (OpId anchor : anchors) is_in_[anchor.index()] = false;
   return fits ? std::optional(sum) : std::nullopt;

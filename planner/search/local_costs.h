@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <tuple>
@@ -22,8 +23,9 @@ class LocalCosts {
 
   // Nanoseconds of the anchors' kernels, of what they exchange among themselves and with others, and
   // of gradients and updates of their weights, by a few parts and by bytes. nullopt where a
-  // configuration does not fit.
-  std::optional<int64_t> Of(const Strategy& strategy, std::span<const OpId> anchors);
+  // configuration does not fit. Of what costs more than `most` perhaps only a part that does, for less.
+  std::optional<int64_t> Of(const Strategy& strategy, std::span<const OpId> anchors,
+                            int64_t most = std::numeric_limits<int64_t>::max());
 
  private:
   // Number of a configuration of like anchors; -1: it does not fit.
@@ -42,6 +44,9 @@ class LocalCosts {
   void Keep(Number number, ConfiguredAnchor made);
   // Forgets parts where they take too much memory.
   void LimitParts();
+  // Exchanges of the anchor with those of is_in_ behind it, or with others, as long as `sum` is at most
+  // `most`. False where a configuration does not fit.
+  bool AddPairs(OpId anchor, bool inside, const Strategy& strategy, int64_t most, int64_t& sum);
   // `number_a` and `number_b`: of the pair's configurations, which fit.
   int64_t OfPair(size_t pair, const Strategy& strategy, Number number_a, Number number_b);
 

@@ -69,5 +69,27 @@ TEST(LocalCostsOfOneTest, CountWhatHasToMove) {
   EXPECT_GT(*moved, *alone);
 }
 
+TEST(LocalCostsOfOneTest, AreExactUpToWhatIsAskedFor) {
+  const Workplace at("lenet", 64, "p100-4x4", 4);
+  LocalCosts costs(at.evaluator);
+  std::mt19937_64 random(7);
+  int compared = 0;
+  for (int trial = 0; trial < 40; ++trial) {
+    const Strategy strategy = at.space.RandomStrategy(random);
+    const OpId pool = at.Op("pool1"), conv = at.Op("conv2");
+    const OpId both[] = {pool, conv};
+    LocalCosts asked(at.evaluator);
+    const auto all = costs.Of(strategy, both);
+    if (!all.has_value()) continue;
+    EXPECT_EQ(asked.Of(strategy, both, *all), all);
+    const auto beyond = asked.Of(strategy, both, *all / 2);
+    ASSERT_TRUE(beyond.has_value());
+    EXPECT_GT(*beyond, *all / 2);
+    EXPECT_LE(*beyond, *all);
+    ++compared;
+  }
+  EXPECT_GE(compared, 10);
+}
+
 }  // namespace
 }  // namespace partita

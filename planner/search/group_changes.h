@@ -1,0 +1,106 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "graph/parallel/decision.h"
+#include "planner/search/local_costs.h"
+#include "planner/search/search_state.h"
+#include "planner/space/operator_groups.h"
+
+namespace partita {
+
+// What may change of a group of operators, in the order in which it is tried.
+enum class Change : uint8_t {
+  kNeighbours,    // to NeighbourSplits of its first operator
+  kShifted,       // to ShiftedSplits
+  kShiftedChain,  // the same with what is behind it (ChainBehind)
+  kTraded,        // to TradedSplits
+  kTradedPair,    // the same with what is behind it, up to ReadersBehind
+  kWeights,       // to another EvenPlacement of the weights that it reads as one operand
+  kReaders,       // to NeighbourSplits or TradedSplits, as well as those that read what it makes
+};
+inline constexpr size_t kKindsOfChange = 7;
+
+// Whether there are many changes of the kind.
+inline bool HasMany(Change kind) { return kind == Change::kTraded || kind == Change::kTradedPair; }
+
+// Changes of some operators, of which the best is gone to.
+struct ChangeSet {
+  std::vector<OpId> ops;
+  std::vector<std::vector<Decision>> proposals;
+};
+
+// The changes of groups of operators. On many devices they come in levels, by what they cost by
+// themselves (LocalCosts) over what they replace; otherwise all are of level 0. Not for several threads.
+class GroupChanges {
+ public:
+  // All that is passed outlives this.
+  GroupChanges(const SearchProblem& problem, const OperatorGroups& groups,
+               const SearchState& state);
+
+  // One at least; of the last one is what costs more than all of those before, or what is not known.
+  size_t levels() const { return levels_.size() + 1; }
+  // Those of a kind and a level in the strategy, which is changed meanwhile; weights are of every level.
+  // One set is tried after the other; where one improves the strategy, this is asked again.
+  std::vector<ChangeSet> Of(Change kind, size_t level, const std::vector<OpId>& group,
+                            Strategy& strategy);
+
+ private:
+  // The most that changes of the level cost, over what they cost before: of kinds that there are many
+  // changes of, and of the others.
+  struct Level {
+    double of_many, of_others;
+  };
+  // What is asked for.
+  struct Wanted {
+    Change kind;
+    size_t level;
+    const std::vector<OpId>& group;
+    Strategy& strategy;
+  };
+  // An operator whose result is split and placed as that of another one; or, of blocks, whose parts find
+  // what they read of the other's result where that leaves it.
+  struct Copy {
+    OpId from, to;
+    bool of_blocks = false;
+  };
+  // Operators that read what those of a group make, and the one of the group that the first reads.
+  struct Readers {
+    OpId maker;
+    std::vector<OpId> ops;
+  };
+
+  static std::span<const Level> LevelsOf(const Graph& graph);
+  static std::vector<int32_t> FreeWeights(const SearchSpace& space);
+  static double BoundOf(const Level& level, Change kind) {
+    return HasMany(kind) ? level.of_many : level.of_others;
+  }
+  bool HasLevels(Change kind) const;
+  size_t LevelOf(std::optional<int64_t> after, int64_t before, Change kind) const;
+  int64_t MostOfLevels(int64_t before, Change kind) const;
+  std::vector<ParallelConfig> SplitsOf(OpId op, const Wanted& wanted) const;
+  std::vector<ParallelConfig> NearSplitsOf(OpId op, const Strategy& strategy) const;
+  std::vector<Copy> ChainsBehind(const std::vector<OpId>& group) const;
+  std::vector<Copy> PairsBehind(const std::vector<OpId>& group) const;
+  ChangeSet Split(const Wanted& wanted, const std::vector<Copy>& chains);
+  std::vector<OperatorDecision> SwapIn(const Wanted& wanted, const ParallelConfig& config,
+                                       const std::vector<Copy>& chains) const;
+  std::vector<Readers> ReadersOf(const Wanted& wanted) const;
+  std::vector<ChangeSet> SplitWithReaders(const Wanted& wanted);
+  ChangeSet SplitWith(const Wanted& wanted, const Readers& readers);
+  std::vector<ChangeSet> PlaceWeights(const Wanted& wanted) const;
+
+  const SearchSpace& space_;
+  const Graph& graph_;
+  const OperatorGroups& groups_;
+  const SearchState& state_;
+  const std::vector<int32_t> weight_of_;  // indexed by TensorId: the weight that may be decided, or -1
+  std::optional<LocalCosts> costs_;       // where devices are many
+  std::span<const Level> levels_;         // without the last one
+};
+
+}  // namespace partita
