@@ -1,6 +1,7 @@
 #include "planner/bound/partial_bound.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 #include <variant>
 
@@ -63,6 +64,11 @@ PartialBound::PartialBound(const Evaluator& evaluator, Strategy base,
   for (Number a = 0; a < anchors; ++a) {
     if (ChoiceOf(a).chosen == 0) AddKernels(a, 1);
     if (ChoiceOf(a).chosen < 0) compute_ += ChoiceOf(a).least_work;
+  }
+  // What no gradient's kernel may do.
+  for (const Operator& op : graph_.ops()) {
+    const bool is_own = op.anchor == kNoOp && !subject_.fates[op.id.index()].may_be_updated;
+    if (is_own) compute_ += finder_.UpdateOf(op.id).all;
   }
   for (const Tensor& tensor : graph_.tensors()) {
     if (tensors_[tensor.id.index()].undecided > 0) continue;
@@ -519,27 +525,27 @@ int64_t PartialBound::EndOf(const ExchangeDelays::Source& source, TensorId tenso
   return ends_[source.op.index()][candidate][static_cast<size_t>(source.part)];
 }
 
+// An undecided weight takes little from the bounds of what is decided.
 std::vector<size_t> PartialBound::OrderOfSubjects() const {
-  std::vector<std::pair<Number, size_t>> order;  // by the last anchor that it depends on
-  const auto anchors = static_cast<Number>(graph_.anchors().size());
-  for (size_t s = 0; s < number_of_subject_.size(); ++s) {
-    Number last = number_of_subject_[s];
-    if (!IsAnchor(last)) {
-      const auto weight = static_cast<size_t>(last - anchors);
-      last = 0;
-      for (OpId id : DecidingOperators(graph_, weight)) {
-        last = std::max(last, number_of_op_[id.index()]);
-      }
+  std::vector<size_t> order(number_of_subject_.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto last_anchor = [this](size_t subject) {
+    const Number number = number_of_subject_[subject];
+    if (IsAnchor(number)) return number;
+    Number last = 0;
+    const auto weight = static_cast<size_t>(number) - graph_.anchors().size();
+    for (OpId id : DecidingOperators(graph_, weight)) {
+      last = std::max(last, number_of_op_[id.index()]);
     }
-    order.emplace_back(last, s);
-  }
-  std::stable_sort(order.begin(), order.end(), [this](const auto& a, const auto& b) {
-    const auto is_weight = [this](size_t s) { return !IsAnchor(number_of_subject_[s]); };
-    return std::pair(a.first, is_weight(a.second)) < std::pair(b.first, is_weight(b.second));
+    return last;
+  };
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    const auto place = [&](size_t subject) {
+      return std::pair(!IsAnchor(number_of_subject_[subject]), last_anchor(subject));
+    };
+    return place(a) < place(b);
   });
-  std::vector<size_t> subjects;
-  for (const auto& [last, s] : order) subjects.push_back(s);
-  return subjects;
+  return order;
 }
 
 }  // namespace partita

@@ -24,14 +24,14 @@ namespace partita {
 // hold for every schedule:
 //   load: the busiest resource, by kernels of decided operators and exchanges of tensors all of
 //     whose makers, readers and layouts are decided; and compute lanes in sum, undecided operators
-//     at their least, over the devices that can compute at once;
+//     and updates of weights at their least, over the devices that can compute at once;
 //   late: of every resource, the earliest time at which some of those kernels and exchanges may
 //     begin, by the paths below, and all that begins no earlier on it;
 //   path: the longest path through parts of operators and the tasks of exchanges between them. An
 //     undecided operator's parts end no earlier than under any of its candidates; exchanges between
 //     two undecided ones, and those that hang on more undecided subjects, count nothing.
 // Kernels count at their least over what they may be fused with (SplitFinder); updates of weights
-// only where their gradients come by exchanges, in paths and late loads. 0, which is no bound,
+// in paths and late loads only where their gradients come by exchanges. 0, which is no bound,
 // where collectives are in buckets or formats are chosen. Not for several threads.
 class PartialBound {
  public:
@@ -49,8 +49,8 @@ class PartialBound {
   // Nanoseconds. Goes no further than is needed for a bound of `enough`.
   int64_t Bound(int64_t enough = std::numeric_limits<int64_t>::max());
 
-  // Places of subjects in the order of the graph: operators, each weight after those that decide
-  // where it lies.
+  // Places of subjects: operators in the order of the graph, then weights in the order of the last
+  // operators that decide where they lie.
   std::vector<size_t> OrderOfSubjects() const;
 
  private:

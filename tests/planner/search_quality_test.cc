@@ -38,15 +38,23 @@ void ExpectAutoFindsTheOptimum(const Workplace& at, const std::vector<DecisionSu
   const SearchResult best = Ok(SearchExhaustive(problem, {.evaluations = 300'000}));
   EXPECT_TRUE(best.walked_all);
   EXPECT_LT(static_cast<double>(best.evaluations), product / 5);
-  const SearchResult found = Ok(SearchAuto(problem, {.evaluations = 2000}));
+  const int64_t evaluations = DefaultEvaluations(at.graph, at.space.devices());
+  const SearchResult found = Ok(SearchAuto(problem, {.evaluations = evaluations}));
   EXPECT_FALSE(found.walked_all);
   EXPECT_LE(found.evaluation.time, best.evaluation.time);
 }
 
+// How all operators are split and placed, whose weights lie where they are read.
 TEST(AutoSearchTest, FindsTheExhaustiveOptimumOfLenet) {
   const Workplace two("lenet", 64, "p100-4x4", 2), four("lenet", 64, "p100-4x4", 4);
-  ExpectAutoFindsTheOptimum(two, LastOperators(two, 8), 1e6);
+  ExpectAutoFindsTheOptimum(two, LastOperators(two, two.space.operators().size()), 4e8);
   ExpectAutoFindsTheOptimum(four, LastOperators(four, 3), 5e3);
+}
+
+// On one core in two minutes.
+TEST(AutoSearchTest, LongRunFindsTheExhaustiveOptimumOfLenetOnFourDevices) {
+  const Workplace four("lenet", 64, "p100-4x4", 4);
+  ExpectAutoFindsTheOptimum(four, LastOperators(four, four.space.operators().size()), 1e15);
 }
 
 TEST(AutoSearchTest, FindsTheExhaustiveOptimumOfARecurrentNet) {
