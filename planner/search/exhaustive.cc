@@ -1,16 +1,22 @@
 // Branch and bound (Land and Doig, Econometrica 1960): depth first over the subjects in the order
-// of the graph, of each subject first the candidates with the least bounds.
+// of PartialBound, of each subject first the candidates with the least bounds; of candidates for a
+// weight that are equal where its readers are decided, one.
 #include <algorithm>
+#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "graph/parallel/weight_layouts.h"
 #include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "planner/bound/partial_bound.h"
 #include "planner/search/search_state.h"
+#include "planner/space/distinct_placements.h"
 
 namespace partita {
 namespace {
@@ -29,6 +35,8 @@ class BranchAndBound {
         strategy_(problem.starts[0].strategy),
         bound_(problem.evaluator, strategy_, candidates, [&state] { return state.IsStopped(); }),
         order_(bound_.OrderOfSubjects()),
+        chosen_(candidates.size(), -1),
+        deciding_(DecidingSubjects(state.graph(), candidates)),
         bounds_left_(kBoundsForEvaluation *
                      std::clamp<int64_t>(state.left(), 1, int64_t{1} << 50)) {}
 
@@ -53,6 +61,7 @@ class BranchAndBound {
       if (state_.Done()) return false;
       bound_.Decide(subject, candidate);
       Decide(state_.graph(), strategy_, candidates_[subject][candidate]);
+      chosen_[subject] = static_cast<int32_t>(candidate);
       const bool goes_on = Walk(depth + 1);
       bound_.Undecide(subject);
       if (!goes_on) return false;
@@ -62,7 +71,7 @@ class BranchAndBound {
 
   // Those that may be faster than the best, the least bound first. False where the search ended.
   bool FindBranches(size_t subject, std::vector<Branch>& branches) {
-    for (size_t c = 0; c < candidates_[subject].size(); ++c) {
+    for (size_t c : DistinctCandidates(subject)) {
       if (--bounds_left_ < 0 || (state_.IsStopped() && state_.Done())) return false;
       bound_.Decide(subject, c);
       const int64_t bound = bound_.Bound(state_.to_beat().value());
@@ -71,6 +80,43 @@ class BranchAndBound {
     }
     std::sort(branches.begin(), branches.end());
     return true;
+  }
+
+  // By subject: those whose decisions decide where a weight lies by default; of operators none.
+  static std::vector<std::vector<size_t>> DecidingSubjects(
+      const Graph& graph, const std::vector<std::vector<Decision>>& candidates) {
+    absl::flat_hash_map<OpId, size_t> subject_of;  // by anchor
+    for (size_t s = 0; s < candidates.size(); ++s) {
+      const auto* of_operator = std::get_if<OperatorDecision>(&candidates[s][0]);
+      if (of_operator != nullptr) subject_of[of_operator->op] = s;
+    }
+    std::vector<std::vector<size_t>> deciding(candidates.size());
+    for (size_t s = 0; s < candidates.size(); ++s) {
+      const auto* of_weight = std::get_if<WeightDecision>(&candidates[s][0]);
+      if (of_weight == nullptr) continue;
+      for (OpId op : DecidingOperators(graph, static_cast<size_t>(of_weight->weight))) {
+        const auto it = subject_of.find(graph.op(op).anchor);
+        if (it != subject_of.end()) deciding[s].push_back(it->second);
+      }
+    }
+    return deciding;
+  }
+
+  // Precondition: of weights, what decides where they lie is decided.
+  const std::vector<size_t>& DistinctCandidates(size_t subject) {
+    std::vector<int32_t> key = {static_cast<int32_t>(subject)};
+    for (size_t other : deciding_[subject]) key.push_back(chosen_[other]);
+    const auto [it, is_new] = distinct_.try_emplace(std::move(key));
+    if (!is_new) return it->second;
+    const std::vector<Decision>& all = candidates_[subject];
+    if (const auto* of_weight = std::get_if<WeightDecision>(&all[0])) {
+      it->second = DistinctPlacements(state_.graph(), strategy_,
+                                      static_cast<size_t>(of_weight->weight), all);
+    } else {
+      it->second.resize(all.size());
+      std::iota(it->second.begin(), it->second.end(), size_t{0});
+    }
+    return it->second;
   }
 
   // Buckets save what bounds count.
@@ -87,6 +133,10 @@ class BranchAndBound {
   Strategy strategy_;
   PartialBound bound_;
   const std::vector<size_t> order_;
+  std::vector<int32_t> chosen_;                      // by subject: of those decided
+  const std::vector<std::vector<size_t>> deciding_;  // by subject
+  // By subject and what was chosen for those that decide it.
+  absl::flat_hash_map<std::vector<int32_t>, std::vector<size_t>> distinct_;
   int64_t bounds_left_;
 };
 

@@ -10,6 +10,7 @@
 #include "cost_model/machines.h"
 #include "planner/bound/partial_bound.h"
 #include "planner/search/search_algorithm.h"
+#include "planner/space/distinct_placements.h"
 #include "tests/planner/fixture.h"
 #include "tests/planner/some_subjects.h"
 #include "tests/testing/cases.h"
@@ -162,6 +163,40 @@ TEST(BranchAndBoundTest, EndsWithTheBestSoFarWhenTheBudgetEnds) {
   EXPECT_FALSE(found.walked_all);
   EXPECT_LE(found.evaluations, 300);
   EXPECT_LE(found.evaluation.time, Ok(SearchStarts(at.Problem(), {})).evaluation.time);
+}
+
+// Of each weight in turn, all candidates against those that stand for them.
+TEST(DistinctPlacementsTest, StandForOthersOfEqualSteps) {
+  std::mt19937_64 random(11);
+  int equal = 0, different = 0;
+  for (int trial = 0; trial < 60; ++trial) {
+    const Case at(random);
+    Strategy strategy = at.space.RandomStrategy(random);
+    for (int32_t weight : at.space.weights()) {
+      const std::vector<Decision> candidates =
+          at.space.Candidates(SubjectOf(WeightDecision{weight, {}}));
+      const std::vector<size_t> distinct =
+          DistinctPlacements(at.graph, strategy, static_cast<size_t>(weight), candidates);
+      std::vector<Evaluation> of_distinct;
+      const auto evaluated = [&](const Decision& decision) {
+        Decide(at.graph, strategy, decision);
+        return at.evaluator.EvaluateBriefly(strategy, kNoCutoff);
+      };
+      for (size_t c : distinct) of_distinct.push_back(evaluated(candidates[c]));
+      for (size_t c = 0; c < candidates.size(); ++c) {
+        const Evaluation one = evaluated(candidates[c]);
+        EXPECT_TRUE(std::any_of(of_distinct.begin(), of_distinct.end(),
+                                [&](const auto& other) {
+                                  return one.time == other.time && one.verdict == other.verdict;
+                                }))
+            << at.graph.name() << ", weight " << weight << ", candidate " << c;
+      }
+      different += static_cast<int>(distinct.size());
+      equal += static_cast<int>(candidates.size() - distinct.size());
+    }
+  }
+  EXPECT_GE(equal, 100);
+  EXPECT_GE(different, 500);
 }
 
 }  // namespace
