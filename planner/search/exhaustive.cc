@@ -102,8 +102,9 @@ class BranchAndBound {
     return deciding;
   }
 
-  // Precondition: of weights, what decides where they lie is decided.
+  // Valid until the next call. Precondition: of weights, what decides where they lie is decided.
   const std::vector<size_t>& DistinctCandidates(size_t subject) {
+    if (distinct_.size() > kMostDistinct) distinct_.clear();
     std::vector<int32_t> key = {static_cast<int32_t>(subject)};
     for (size_t other : deciding_[subject]) key.push_back(chosen_[other]);
     const auto [it, is_new] = distinct_.try_emplace(std::move(key));
@@ -124,6 +125,8 @@ class BranchAndBound {
     return !are_bounded_ || !state_.has_best() || Nanos(bound) < state_.best_time();
   }
 
+  // Lists of candidates that are kept, some hundred bytes each.
+  static constexpr size_t kMostDistinct = 200'000;
   // Partial assignments that are bounded for each evaluation of the budget.
   static constexpr int64_t kBoundsForEvaluation = 64;
 

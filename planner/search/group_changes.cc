@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -145,10 +144,10 @@ std::vector<GroupChanges::Copy> GroupChanges::PairsBehind(const std::vector<OpId
 }
 
 // The group's first operator, and what changes with that.
-template <class Copies>
-static std::vector<OpId> FirstOf(const std::vector<OpId>& group, const Copies& chains) {
+std::vector<OpId> GroupChanges::FirstOf(const std::vector<OpId>& group,
+                                        const std::vector<Copy>& chains) {
   std::vector<OpId> first = {group[0]};
-  for (const auto& copy : chains) {
+  for (const Copy& copy : chains) {
     if (Has(first, copy.from) && !Has(first, copy.to)) first.push_back(copy.to);
   }
   return first;
@@ -219,9 +218,8 @@ std::vector<GroupChanges::Readers> GroupChanges::ReadersOf(const Wanted& wanted)
       }
     }
   }
-  std::erase_if(found, [&](const Readers& one) {
-    return 2 * one.ops.size() < wanted.group.size();
-  });
+  std::erase_if(found,
+                [&](const Readers& one) { return 2 * one.ops.size() < wanted.group.size(); });
   return found;
 }
 

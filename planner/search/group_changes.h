@@ -86,6 +86,7 @@ class GroupChanges {
   std::vector<ParallelConfig> NearSplitsOf(OpId op, const Strategy& strategy) const;
   std::vector<Copy> ChainsBehind(const std::vector<OpId>& group) const;
   std::vector<Copy> PairsBehind(const std::vector<OpId>& group) const;
+  static std::vector<OpId> FirstOf(const std::vector<OpId>& group, const std::vector<Copy>& chains);
   ChangeSet Split(const Wanted& wanted, const std::vector<Copy>& chains);
   std::vector<OperatorDecision> SwapIn(const Wanted& wanted, const ParallelConfig& config,
                                        const std::vector<Copy>& chains) const;
@@ -98,9 +99,10 @@ class GroupChanges {
   const Graph& graph_;
   const OperatorGroups& groups_;
   const SearchState& state_;
-  const std::vector<int32_t> weight_of_;  // indexed by TensorId: the weight that may be decided, or -1
-  std::optional<LocalCosts> costs_;       // where devices are many
-  std::span<const Level> levels_;         // without the last one
+  const std::vector<int32_t>
+      weight_of_;                    // indexed by TensorId: the weight that may be decided, or -1
+  std::optional<LocalCosts> costs_;  // where devices are many
+  std::span<const Level> levels_;    // without the last one
 };
 
 }  // namespace partita

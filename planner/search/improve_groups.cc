@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
-#include <limits>
 #include <optional>
 #include <span>
 #include <tuple>
@@ -289,11 +287,11 @@ class GroupImprover {
   const int64_t end_;
   const OperatorGroups groups_;
   GroupChanges changes_of_;
-  int64_t changes_ = 0;                   // that improved
+  int64_t changes_ = 0;  // that improved
   // The evaluations at the last gain that counts, and the time then; -1: at the start.
   int64_t gained_at_ = -1;
   Nanos gained_time_;
-  size_t level_ = 0;                 // Pass::level of the pass at hand
+  size_t level_ = 0;        // Pass::level of the pass at hand
   int64_t most_ahead_ = 0;  // proposals that are evaluated ahead, but for those of one attempt
   // Groups and attempts of the strategy after so many changes; -1: not found yet.
   int64_t attempts_at_ = -1;
