@@ -1,7 +1,7 @@
 #include "planner/bound/partial_bound.h"
 
 #include <algorithm>
-#include <numeric>
+#include <tuple>
 #include <utility>
 #include <variant>
 
@@ -65,7 +65,7 @@ PartialBound::PartialBound(const Evaluator& evaluator, Strategy base,
     if (ChoiceOf(a).chosen == 0) AddKernels(a, 1);
     if (ChoiceOf(a).chosen < 0) compute_ += ChoiceOf(a).least_work;
   }
-  // What no gradient's kernel may do.
+  // Updates that no gradient's kernel may do.
   for (const Operator& op : graph_.ops()) {
     const bool is_own = op.anchor == kNoOp && !subject_.fates[op.id.index()].may_be_updated;
     if (is_own) compute_ += finder_.UpdateOf(op.id).all;
@@ -527,25 +527,24 @@ int64_t PartialBound::EndOf(const ExchangeDelays::Source& source, TensorId tenso
 
 // An undecided weight takes little from the bounds of what is decided.
 std::vector<size_t> PartialBound::OrderOfSubjects() const {
-  std::vector<size_t> order(number_of_subject_.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  const auto last_anchor = [this](size_t subject) {
-    const Number number = number_of_subject_[subject];
-    if (IsAnchor(number)) return number;
-    Number last = 0;
-    const auto weight = static_cast<size_t>(number) - graph_.anchors().size();
-    for (OpId id : DecidingOperators(graph_, weight)) {
-      last = std::max(last, number_of_op_[id.index()]);
+  // Whether it is a weight, the last anchor that it depends on, and the place.
+  std::vector<std::tuple<bool, Number, size_t>> order;
+  for (size_t s = 0; s < number_of_subject_.size(); ++s) {
+    Number last = number_of_subject_[s];
+    const bool is_weight = !IsAnchor(last);
+    if (is_weight) {
+      const auto weight = static_cast<size_t>(last) - graph_.anchors().size();
+      last = 0;
+      for (OpId id : DecidingOperators(graph_, weight)) {
+        last = std::max(last, number_of_op_[id.index()]);
+      }
     }
-    return last;
-  };
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    const auto place = [&](size_t subject) {
-      return std::pair(!IsAnchor(number_of_subject_[subject]), last_anchor(subject));
-    };
-    return place(a) < place(b);
-  });
-  return order;
+    order.emplace_back(is_weight, last, s);
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<size_t> subjects;
+  for (const auto& [is_weight, last, s] : order) subjects.push_back(s);
+  return subjects;
 }
 
 }  // namespace partita

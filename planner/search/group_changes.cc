@@ -25,18 +25,6 @@ void Swap(Strategy& strategy, OperatorDecision& decision) {
   std::swap(strategy.configs[decision.op.index()], decision.config);
 }
 
-// Anchors that read what the operator makes, each once.
-std::vector<OpId> ReadersOfResults(const Graph& graph, OpId op) {
-  std::vector<OpId> readers;
-  for (TensorId output : graph.op(op).outputs) {
-    for (OpId reader : graph.consumers(output)) {
-      const bool is_own = graph.op(reader).anchor != reader || reader == op;
-      if (!is_own && !Has(readers, reader)) readers.push_back(reader);
-    }
-  }
-  return readers;
-}
-
 }  // namespace
 
 GroupChanges::GroupChanges(const SearchProblem& problem, const OperatorGroups& groups,
@@ -204,7 +192,7 @@ std::vector<GroupChanges::Readers> GroupChanges::ReadersOf(const Wanted& wanted)
   std::vector<Readers> found;
   const auto& configs = wanted.strategy.configs;
   for (OpId op : wanted.group) {
-    for (OpId reader : ReadersOfResults(graph_, op)) {
+    for (OpId reader : AnchorsBehind(graph_, op)) {
       if (!groups_.IsFree(reader) || Has(wanted.group, reader)) continue;
       const std::span<const OpId> like = space_.AllLike(reader);
       const auto alike = std::find_if(found.begin(), found.end(), [&](const Readers& one) {

@@ -13,7 +13,7 @@
 
 namespace partita {
 
-// What may change of a group of operators, in the order in which it is tried.
+// Kinds of changes of a group of operators, in the order in which they are tried.
 enum class Change : uint8_t {
   kNeighbours,    // to NeighbourSplits of its first operator
   kShifted,       // to ShiftedSplits
@@ -55,7 +55,7 @@ class GroupChanges {
   struct Level {
     double of_many, of_others;
   };
-  // What is asked for.
+  // A question to Of.
   struct Wanted {
     Change kind;
     size_t level;

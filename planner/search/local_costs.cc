@@ -18,7 +18,7 @@ LocalCosts::LocalCosts(const Evaluator& evaluator)
       class_of_(ByOperator(evaluator.graph(), LikeClasses(evaluator.graph()))),
       kind_of_pair_(costs_.KindsOfPairs(class_of_)),
       anchors_(evaluator.graph().ops().size()),
-      is_in_(evaluator.graph().ops().size(), false) {
+      number_in_(evaluator.graph().ops().size(), -1) {
   numbers_.resize(evaluator.graph().anchors().size());
   const auto pairs = costs_.pairs();
   for (size_t k = 0; k < pairs.size(); ++k) {
@@ -81,13 +81,14 @@ int64_t LocalCosts::OfPair(size_t pair, const Strategy& strategy, Number number_
 
 bool LocalCosts::AddPairs(OpId anchor, bool inside, const Strategy& strategy, int64_t most,
                           int64_t& sum) {
-  const Number number = NumberOf(anchor, strategy.configs[anchor.index()]);
+  const Number number = number_in_[anchor.index()];
   for (size_t pair : anchors_[anchor.index()].pairs) {
     if (sum > most) break;
     const AdditiveCosts::Pair& both = costs_.pairs()[pair];
     const OpId other = both.a == anchor ? both.b : both.a;
-    if (is_in_[other.index()] != inside || (inside && other < anchor)) continue;
-    const Number of_other = NumberOf(other, strategy.configs[other.index()]);
+    Number of_other = number_in_[other.index()];
+    if ((of_other >= 0) != inside || (inside && other < anchor)) continue;
+    if (!inside) of_other = NumberOf(other, strategy.configs[other.index()]);
     if (of_other < 0) return false;
     sum += both.a == anchor ? OfPair(pair, strategy, number, of_other)
                             : OfPair(pair, strategy, of_other, number);
@@ -99,18 +100,19 @@ std::optional<int64_t> LocalCosts::Of(const Strategy& strategy, std::span<const 
                                       int64_t most) {
   LimitParts();
   int64_t sum = 0;
+  bool fits = true;
   for (OpId anchor : anchors) {
     const Number number = NumberOf(anchor, strategy.configs[anchor.index()]);
-    if (number < 0) return std::nullopt;
+    number_in_[anchor.index()] = number;
+    fits = fits && number >= 0;
+    if (!fits) break;
     sum += own_[static_cast<size_t>(number)];
   }
-  for (OpId anchor : anchors) is_in_[anchor.index()] = true;
-  bool fits = true;
   // What is known of other pairs of configurations comes first.
   for (bool inside : {false, true}) {
     for (OpId anchor : anchors) fits = fits && AddPairs(anchor, inside, strategy, most, sum);
   }
-  for (OpId anchor : anchors) is_in_[anchor.index()] = false;
+  for (OpId anchor : anchors) number_in_[anchor.index()] = -1;
   return fits ? std::optional(sum) : std::nullopt;
 }
 

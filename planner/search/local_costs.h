@@ -44,8 +44,8 @@ class LocalCosts {
   void Keep(Number number, ConfiguredAnchor made);
   // Forgets parts where they take too much memory.
   void LimitParts();
-  // Exchanges of the anchor with those of is_in_ behind it, or with others, as long as `sum` is at most
-  // `most`. False where a configuration does not fit.
+  // Exchanges of the anchor, one of those at hand, with those of them behind it, or with others, as long
+  // as `sum` is at most `most`. False where a configuration does not fit.
   bool AddPairs(OpId anchor, bool inside, const Strategy& strategy, int64_t most, int64_t& sum);
   // `number_a` and `number_b`: of the pair's configurations, which fit.
   int64_t OfPair(size_t pair, const Strategy& strategy, Number number_a, Number number_b);
@@ -57,7 +57,8 @@ class LocalCosts {
   Bytes of_parts_;                           // memory that their parts take
   std::vector<absl::flat_hash_map<ParallelConfig, Number>> numbers_;  // by class
   std::vector<int64_t> own_;  // by number: without exchanges with others
-  std::vector<bool> is_in_;   // indexed by OpId: of the anchors at hand
+  // Indexed by OpId: of the anchors at hand their configurations' numbers; -1: of others.
+  std::vector<Number> number_in_;
   // Keyed by kind of pair, and the numbers.
   absl::flat_hash_map<std::tuple<int32_t, Number, Number>, int64_t> of_pairs_;
 };

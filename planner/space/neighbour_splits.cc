@@ -119,17 +119,6 @@ bool MultipliesByWeights(const Graph& graph, OpId op) {
   });
 }
 
-// Anchors that read what the operator makes.
-std::vector<OpId> AnchorsBehind(const Graph& graph, OpId op) {
-  std::vector<OpId> anchors;
-  for (TensorId output : graph.op(op).outputs) {
-    for (OpId reader : graph.consumers(output)) {
-      if (graph.op(reader).anchor == reader) anchors.push_back(reader);
-    }
-  }
-  return anchors;
-}
-
 }  // namespace
 
 std::vector<ParallelConfig> NeighbourSplits(const SearchSpace& space, const Strategy& strategy,
@@ -166,6 +155,17 @@ std::vector<ParallelConfig> ShiftedSplits(const SearchSpace& space, const Strate
   for (int32_t by = width; by < devices; by *= 2) found.Add(MovedOn(own, by, devices));
   if (width < devices) found.Add(MovedOn(own, devices - width, devices));
   return found.Take();
+}
+
+std::vector<OpId> AnchorsBehind(const Graph& graph, OpId op) {
+  std::vector<OpId> anchors;
+  for (TensorId output : graph.op(op).outputs) {
+    for (OpId reader : graph.consumers(output)) {
+      const bool is_known = std::find(anchors.begin(), anchors.end(), reader) != anchors.end();
+      if (graph.op(reader).anchor == reader && !is_known) anchors.push_back(reader);
+    }
+  }
+  return anchors;
 }
 
 std::vector<OpId> ChainBehind(const Graph& graph, OpId op) {

@@ -22,6 +22,8 @@ std::vector<ParallelConfig> TradedSplits(const SearchSpace& space, const Strateg
 std::vector<ParallelConfig> ShiftedSplits(const SearchSpace& space, const Strategy& strategy,
                                           OpId op);
 
+// Anchors that read what the operator makes, each once.
+std::vector<OpId> AnchorsBehind(const Graph& graph, OpId op);
 // The operators behind this one up to the next ones that multiply by weights, a few at most: they are
 // mostly split as it is.
 std::vector<OpId> ChainBehind(const Graph& graph, OpId op);

@@ -76,7 +76,7 @@ TEST(GroupChangesTest, FitAndLeaveTheStrategy) {
   EXPECT_GE(proposals, 50);
 }
 
-// Those of several levels are those of a machine with few devices, where there is one.
+// None is of two levels, and together those of all levels are all splits.
 TEST(GroupChangesTest, AreEachOfOneLevel) {
   Asked asked("alexnet", "k80-16x4", 16, kEach);
   ASSERT_EQ(asked.changes.levels(), 4u);
