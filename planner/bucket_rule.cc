@@ -46,7 +46,8 @@ std::vector<TaskId> BucketRule::JoinableOf(TensorId tensor, const TaskGraph& exc
   std::vector<bool> is_used(static_cast<size_t>(exchange.devices()), false);
   for (const Task& task : exchange.tasks()) {
     const auto* body = std::get_if<CollectiveTask>(&task.body);
-    const bool may_join = body != nullptr && MayJoin(*body) &&
+    const bool is_next = tasks.empty() || task.id.value() == tasks.back().value() + 1;
+    const bool may_join = body != nullptr && is_next && MayJoin(*body) &&
                           std::none_of(body->group.begin(), body->group.end(),
                                        [&](DeviceId device) { return is_used[device.index()]; });
     if (!may_join) {

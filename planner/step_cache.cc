@@ -243,9 +243,10 @@ std::vector<std::pair<TaskId, TaskId>> StepCache::AfterOfPods() const {
   }
   if (numbers.empty()) return {};
   for (size_t k = 0; k < states_.size(); ++k) {
-    for (const Task& task : fragments_.FragmentOf(cache_.chain()[k]).graph.tasks()) {
-      const auto it = numbers.find(link_.TaskOf(k, task.id));
-      const int32_t number = NumberIn(*states_[k].flat, task.id);
+    const auto tasks = static_cast<int32_t>(fragments_.FragmentOf(cache_.chain()[k]).graph.size());
+    for (TaskId task(0); task.value() < tasks; task = TaskId(task.value() + 1)) {
+      const auto it = numbers.find(link_.TaskOf(k, task));
+      const int32_t number = NumberIn(*states_[k].flat, task);
       if (it != numbers.end() && number >= 0) it->second = FlatTaskOf(k, number).value();
     }
   }
@@ -367,7 +368,7 @@ absl::Status StepCache::BuildTensors(Missing& missing, const Strategy& strategy)
                 rules_.pods == nullptr ? known.Between(begin, end) : CommunicationsOfGraph());
     begin = end;
   }
-  cache_.DropMoves(id);
+  cache_.KeepCollectives(id);
   return absl::OkStatus();
 }
 

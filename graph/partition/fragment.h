@@ -136,9 +136,7 @@ struct TaskRun {
   int32_t bucket = -1;            // position in StepFragments::buckets; -1: of the link
 
   std::span<const Task> TasksOf(const TaskGraph& graph) const {
-    const auto tasks = graph.tasks();
-    if (end == kAll) return tasks;
-    return tasks.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+    return end == kAll ? graph.tasks() : graph.TasksBetween(begin, end);
   }
 };
 

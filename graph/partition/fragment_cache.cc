@@ -489,8 +489,8 @@ absl::Status FragmentCache::FindBuckets(const Strategy& strategy, StepFragments&
   ASSIGN_OR_RETURN(step.runs, RunsWithBuckets(graph_, places_, runs_, step.buckets));
   for (TaskRun& run : step.runs) {
     if (run.bucket >= 0 || run.end != TaskRun::kAll || run.begin == 0) continue;
-    run.end = static_cast<int32_t>(
-        step.FragmentOf(chain_[static_cast<size_t>(run.link)]).graph.tasks().size());
+    run.end =
+        static_cast<int32_t>(step.FragmentOf(chain_[static_cast<size_t>(run.link)]).graph.size());
   }
   return absl::OkStatus();
 }

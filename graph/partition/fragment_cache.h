@@ -83,9 +83,9 @@ class FragmentCache {
     bytes_ += bytes;
     bytes_of_[static_cast<size_t>(fragment.place)] += bytes;
   }
-  // Leaves of the exchanges of a tensor of the strategy found last what buckets need, and no moves
-  // or transfers: for those who have listed and priced them. Where fragments have outlines only.
-  void DropMoves(TensorId id);
+  // Leaves of the tasks of a tensor's exchanges, under the strategy found last, only the collectives: for
+  // those who have listed and priced them. Where fragments have outlines only.
+  void KeepCollectives(TensorId id);
   // Holds what the strategy found last is made of, but for buckets, in place of what was held
   // before.
   void Hold();

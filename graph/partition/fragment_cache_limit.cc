@@ -28,10 +28,10 @@ std::span<const int32_t> FragmentCache::DropOldest(Bytes most) {
   return dropped_;
 }
 
-void FragmentCache::DropMoves(TensorId id) {
+void FragmentCache::KeepCollectives(TensorId id) {
   if (!IsOutlined()) return;
   for (TensorFragment& fragment : found_[id.index()]->exchanged->fragments.groups) {
-    AddBytes(fragment, Bytes(-fragment.graph.DropMoves()));
+    AddBytes(fragment, Bytes(-fragment.graph.KeepCollectives()));
   }
 }
 

@@ -335,7 +335,7 @@ void FragmentLinker::ChooseFormats(const StepFragments& step) {
 }
 
 int32_t FragmentLinker::KeptTasks(const StepFragments& step, const ChainLink& link) const {
-  const auto tasks = static_cast<int32_t>(step.FragmentOf(link).graph.tasks().size());
+  const auto tasks = static_cast<int32_t>(step.FragmentOf(link).graph.size());
   if (link.is_tensor) return tasks;
   const std::vector<Role>& roles = roles_[static_cast<size_t>(link.id)];
   return static_cast<int32_t>(std::count_if(roles.begin(), roles.end(), IsKept));
@@ -364,7 +364,7 @@ void FragmentLinker::NumberTasks(const StepFragments& step) {
 TaskId& FragmentLinker::SplitTask(const StepFragments& step, int32_t link, int32_t task) {
   std::vector<TaskId>& tasks = split_tasks_[link];
   const Fragment& fragment = step.FragmentOf(cache_.chain()[static_cast<size_t>(link)]);
-  tasks.resize(fragment.graph.tasks().size());
+  tasks.resize(fragment.graph.size());
   return tasks[static_cast<size_t>(task)];
 }
 

@@ -213,7 +213,7 @@ std::vector<int32_t> FragmentLinker::ProducersOfTasks(const StepFragments& step,
   absl::flat_hash_map<BufferId, int32_t> maker;
   for (size_t k = 0; k < producer_op.outputs.size(); ++k) {
     for (const TensorFragment& between : step.tensors[producer_op.outputs[k].index()]->groups) {
-      if (!between.graph.tasks().empty()) return {};
+      if (between.graph.size() > 0) return {};
     }
     for (const auto& made : producer.results[k]) {
       maker[OperatorSlots(pair.producer)[static_cast<size_t>(made.slot)]] = made.task;

@@ -250,9 +250,17 @@ struct HostOutput {
 
 class TaskGraph {
  public:
-  // Tasks in canonical order: topological, and the same for equal arguments of Partition.
+  // Tasks in canonical order: topological, and the same for equal arguments of Partition. All of them,
+  // but for KeepCollectives.
   std::span<const Task> tasks() const { return tasks_; }
-  const Task& task(TaskId id) const { return tasks_[id.index()]; }
+  // One that is kept.
+  const Task& task(TaskId id) const { return *FirstFrom(id.value()); }
+  // Those that are kept of the tasks [begin, end).
+  std::span<const Task> TasksBetween(int32_t begin, int32_t end) const {
+    return {FirstFrom(begin), FirstFrom(end)};
+  }
+  // The number of tasks, kept or not.
+  size_t size() const { return tasks_.size() + left_out_; }
   std::span<const Buffer> buffers() const { return buffers_; }
   const Buffer& buffer(BufferId id) const { return buffers_[id.index()]; }
   std::span<const KernelSignature> signatures() const { return signatures_; }
@@ -264,13 +272,23 @@ class TaskGraph {
   uint64_t fingerprint() const;
   // Bytes that it takes of the heap, without attributes of kernels that have lists.
   int64_t HeapBytes() const;
-  // Leaves of moves and transfers nothing but their devices: for a graph of which only that is
-  // wanted any more. Returns the bytes that this frees.
-  int64_t DropMoves();
+  // Keeps of its tasks only the collectives, under their numbers: for a graph whose tasks have been
+  // priced. Returns the bytes that this frees.
+  int64_t KeepCollectives();
 
  private:
   friend class TaskGraphBuilder;
+
+  // The first task that is kept of those from that number on.
+  std::vector<Task>::const_iterator FirstFrom(int32_t number) const {
+    if (left_out_ == 0) return tasks_.begin() + number;
+    return std::lower_bound(
+        tasks_.begin(), tasks_.end(), number,
+        [](const Task& task, int32_t wanted) { return task.id.value() < wanted; });
+  }
+
   std::vector<Task> tasks_;
+  size_t left_out_ = 0;  // tasks
   std::vector<Buffer> buffers_;
   std::vector<KernelSignature> signatures_;
   std::vector<HostOutput> outputs_;

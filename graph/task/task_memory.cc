@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <utility>
+#include <variant>
+
 #include "graph/support/heap_bytes.h"
 #include "graph/task/task_graph.h"
 
@@ -49,19 +53,20 @@ int64_t TaskGraph::HeapBytes() const {
   return bytes;
 }
 
-int64_t TaskGraph::DropMoves() {
-  int64_t bytes = 0;
+int64_t TaskGraph::KeepCollectives() {
+  const int64_t before = HeapBytes();
+  const size_t all = size();
+  std::vector<Task> kept;
+  const auto is_kept = [](const Task& task) {
+    return std::holds_alternative<CollectiveTask>(task.body);
+  };
+  kept.reserve(static_cast<size_t>(std::count_if(tasks_.begin(), tasks_.end(), is_kept)));
   for (Task& task : tasks_) {
-    if (auto* transfers = std::get_if<TransferTask>(&task.body)) {
-      bytes += HeapBytesOf(transfers->transfers);
-      transfers->transfers = {};
-    } else if (auto* moves = std::get_if<MoveTask>(&task.body)) {
-      bytes += BodyBytes()(*moves);
-      moves->moves = {};
-      moves->outline = nullptr;
-    }
+    if (is_kept(task)) kept.push_back(std::move(task));
   }
-  return bytes;
+  tasks_ = std::move(kept);
+  left_out_ = all - tasks_.size();
+  return before - HeapBytes();
 }
 
 }  // namespace partita

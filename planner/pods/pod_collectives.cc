@@ -81,7 +81,7 @@ absl::StatusOr<std::optional<Strategy>> OfAllPodsWithCollectives(
     if (!has_any) continue;
     if (interrupted && interrupted()) return std::nullopt;
     RETURN_IF_ERROR(cache.Build(missing, cache.Solve(missing, of_all), of_all, step));
-    cache.DropMoves(missing.tensors[0]);
+    cache.KeepCollectives(missing.tensors[0]);
   }
   if (!of_pod.strategy.buckets.empty()) {
     StepAllReduces all_reduces(cache);

@@ -9,6 +9,8 @@
 #include <memory>
 #include <random>
 #include <set>
+#include <variant>
+#include <vector>
 
 #include "cost_model/default_cost_model.h"
 #include "cost_model/machines.h"
@@ -18,6 +20,7 @@
 #include "graph/support/check.h"
 #include "graph/training/training_graph.h"
 #include "graph/zoo/models.h"
+#include "planner/bucket_rule.h"
 #include "planner/evaluator.h"
 #include "tests/planner/strategies.h"
 #include "tests/testing/cases.h"
@@ -199,6 +202,53 @@ TEST(StepCacheTest, DroppingWhatIsKeptChangesNothing) {
     ExpectCacheEqualsPartition(seed, Bytes(0));
     if (HasFailure()) return;
   }
+}
+
+// What is left of a task graph of which only the collectives are wanted.
+void ExpectCollectivesOf(const TaskGraph& whole, const TaskGraph& kept) {
+  EXPECT_EQ(kept.size(), whole.size());
+  std::vector<TaskId> wanted, found;
+  for (const Task& task : whole.tasks()) {
+    if (std::holds_alternative<CollectiveTask>(task.body)) wanted.push_back(task.id);
+  }
+  for (const Task& task : kept.tasks()) found.push_back(task.id);
+  EXPECT_EQ(found, wanted);
+  for (TaskId id : wanted) EXPECT_EQ(kept.task(id).key, whole.task(id).key);
+  const auto size = static_cast<int32_t>(whole.size());
+  for (int32_t begin = 0; begin <= size; begin += 1 + size / 8) {
+    EXPECT_EQ(whole.TasksBetween(begin, size).size(), whole.size() - static_cast<size_t>(begin));
+    const auto behind = std::count_if(wanted.begin(), wanted.end(),
+                                      [begin](TaskId id) { return id.value() >= begin; });
+    EXPECT_EQ(kept.TasksBetween(begin, size).size(), static_cast<size_t>(behind));
+    EXPECT_EQ(kept.TasksBetween(0, begin).size(), wanted.size() - static_cast<size_t>(behind));
+  }
+}
+
+TEST(StepCacheTest, CollectivesAreKeptUnderTheirNumbers) {
+  size_t left_out = 0, collectives = 0;
+  for (uint64_t seed = 0; seed < CasesOf(20); ++seed) {
+    std::mt19937_64 random(seed);
+    const Graph graph = RandomTrainingGraph(random);
+    const BucketRule rule(graph, FragmentCache(graph, {.devices = 4}).places());
+    FragmentCache cache(graph, {.devices = 4}, FragmentCache::Use::kPricing);
+    StepFragments step;
+    ASSERT_EQ(cache.FindOrBuild(RandomStrategy(graph, 4, random), step), absl::OkStatus());
+    for (size_t t = 0; t < step.tensors.size(); ++t) {
+      const TensorId id(static_cast<int32_t>(t));
+      for (const TensorFragment& fragment : step.tensors[t]->groups) {
+        TaskGraph kept = fragment.graph;
+        const int64_t before = kept.HeapBytes();
+        const int64_t freed = kept.KeepCollectives();
+        EXPECT_EQ(kept.HeapBytes(), before - freed);
+        ExpectCollectivesOf(fragment.graph, kept);
+        EXPECT_EQ(rule.JoinableOf(id, kept), rule.JoinableOf(id, fragment.graph));
+        left_out += kept.size() - kept.tasks().size();
+        collectives += kept.tasks().size();
+      }
+    }
+  }
+  EXPECT_GT(left_out, CasesOf(500));
+  EXPECT_GT(collectives, CasesOf(100));
 }
 
 // Distinct fragments of all tensors, from a cache of its own.
