@@ -332,16 +332,20 @@ absl::StatusOr<Strategy> Evaluator::WithBucketsUpTo(const Strategy& strategy,
 
 absl::StatusOr<std::vector<Nanos>> Evaluator::CriticalTimes(const Strategy& strategy,
                                                             Bytes bucket_bytes) const {
-  const Evaluation brief = EvaluateBriefly(strategy, kNoCutoff, nullptr, bucket_bytes);
-  ASSIGN_OR_RETURN(const Strategy joined, WithBucketsUpTo(strategy, brief.bucket_bytes));
+  Strategy joined = strategy;
+  if (bucket_bytes > Bytes(0)) {
+    const Evaluation brief = EvaluateBriefly(strategy, kNoCutoff, nullptr, bucket_bytes);
+    if (brief.bucket_bytes > Bytes(0)) {
+      ASSIGN_OR_RETURN(joined, WithBucketsUpTo(strategy, brief.bucket_bytes));
+    }
+  }
   std::unique_ptr<StepCache> cache = TakeCache();
   const auto found = FindIn(*cache, joined, {});
   std::vector<Nanos> times(static_cast<size_t>(distances_.subjects()));
   if (found.ok()) {
     const FlatStep& flat = cache->Flat();
     EvaluatedStep step;
-    FindOrder(flat, *options_.priority, step);
-    TimeInOrder(flat, step);
+    FindSchedule(*cache, step);
     for (TaskId task : CriticalChain(flat.tasks, step.schedule)) {
       const auto subject = static_cast<size_t>(flat.tasks.subject_of[task.index()]);
       times[subject] += step.durations[task.index()];
@@ -350,6 +354,17 @@ absl::StatusOr<std::vector<Nanos>> Evaluator::CriticalTimes(const Strategy& stra
   ReturnCache(std::move(cache));
   RETURN_IF_ERROR(found.status());
   return times;
+}
+
+void Evaluator::FindSchedule(StepCache& cache, EvaluatedStep& step) const {
+  if (!cache.CanSimulate()) {
+    FindOrder(cache.Flat(), *options_.priority, step);
+    TimeInOrder(cache.Flat(), step);
+    return;
+  }
+  cache.Simulate(kNoCutoff);
+  step.durations = DurationsOf(cache.Flat().costs);
+  step.schedule = ScheduleFrom(cache.Starts(), step.durations);
 }
 
 Evaluation Evaluator::EvaluateBrieflyInBestOrder(const Strategy& strategy) const {

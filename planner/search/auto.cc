@@ -125,21 +125,21 @@ void AddDynamicProgramming(const SearchProblem& problem, SearchState& state,
 
 // Improves starts for pods that are near the best by groups for a while. The points are, and stay, the
 // best first.
-void AddContenders(const SearchProblem& problem, SearchState& state,
-                   std::span<const WalkPoint> contenders, std::vector<WalkPoint>& points) {
+void AddContenders(SearchState& state, std::span<const WalkPoint> contenders,
+                   GroupDescents& descents, std::vector<WalkPoint>& points) {
   for (const WalkPoint& point : contenders) {
     if (state.Done() || point.time >= TimesOf(points[0].time, kContends)) continue;
-    WalkPoint improved = ImproveGroups(problem, state, point, kGroups, kTrial);
+    WalkPoint improved = descents.Improve(point, kTrial);
     if (improved.time < point.time) points.push_back(std::move(improved));
     std::stable_sort(points.begin(), points.end());
   }
 }
 
 // Improves the best point by groups, larger ones first. The points are, and stay, the best first.
-void AddGroups(const SearchProblem& problem, SearchState& state, std::vector<WalkPoint>& points) {
+void AddGroups(SearchState& state, GroupDescents& descents, std::vector<WalkPoint>& points) {
   if (points.empty()) return;
   const auto budget = static_cast<int64_t>(kPartOfGroups * static_cast<double>(state.left()));
-  WalkPoint improved = ImproveGroups(problem, state, points[0], kGroups, budget);
+  WalkPoint improved = descents.Improve(points[0], budget);
   if (improved.time < points[0].time) points.insert(points.begin(), std::move(improved));
 }
 
@@ -188,7 +188,8 @@ bool AddTwoNodes(const SearchProblem& problem, SearchState& state,
 // Adds starts for parts of the devices as pods, for stages that work at the same time, and improves those
 // near the best by groups for a while, those for small parts first; from starts near the best on fewer.
 void AddParts(const SearchProblem& problem, SearchState& state,
-              const std::vector<std::string>& near, std::vector<WalkPoint>& points) {
+              const std::vector<std::string>& near, GroupDescents& descents,
+              std::vector<WalkPoint>& points) {
   PodScope scope{
       .kind = PodScope::Kind::kParts, .starts = near, .bucket_bytes = problem.bucket_bytes};
   std::vector<WalkPoint> starts;
@@ -199,7 +200,7 @@ void AddParts(const SearchProblem& problem, SearchState& state,
   std::reverse(starts.begin(), starts.end());
   std::erase_if(starts,
                 [&](const WalkPoint& start) { return start.time > TimesOf(before, kNear); });
-  AddContenders(problem, state, starts, points);
+  AddContenders(state, starts, descents, points);
 }
 
 // Evaluates the starts that were put off up to the best so far, of which they are not to be faster.
@@ -246,10 +247,11 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
     AddStages(problem, state, kNoCutoff, points);
   }
   const Nanos with_stages = state.to_beat();
+  GroupDescents descents(problem, state, kGroups);
   // Sums of costs do not tell what stages save that work at the same time.
   const bool is_overlapped = is_of_stages && HasStages(problem, state);
   if (is_overlapped && !found_stages) {
-    AddParts(problem, state, near, points);
+    AddParts(problem, state, near, descents, points);
   } else if (!is_overlapped) {
     const PodScope scope{.to_beat = TimeWithoutBuckets(problem, state),
                          .bucket_bytes = problem.bucket_bytes};
@@ -266,7 +268,7 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   const auto kept = static_cast<int64_t>(2 * count.sum);
   const bool ends_locally = 3 * count.sum <= static_cast<double>(state.left());
   if (is_of_stages) AddStages(problem, state, with_stages, points);
-  if (!ends_locally) AddGroups(problem, state, points);
+  if (!ends_locally) AddGroups(state, descents, points);
   if (problem.is_part) return Finish(problem, put_off, state, points);
   AddPutOff(problem, put_off, state, points);
   // Where the budget ends locally it does for walks from the starts again.

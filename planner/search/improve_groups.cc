@@ -24,13 +24,6 @@ int64_t LittleFor(Change kind) {
   return HasMany(kind) ? kLittleForMany : kLittle;
 }
 
-// Attempts that are made one after another: changes of a level, of what the last changes may have
-// affected, or of all. What costs most is tried of all at once.
-struct Pass {
-  size_t level = 0;
-  bool near = true;
-};
-
 // A part of a search ends where so many evaluations have not gained one in kLittleGain.
 constexpr int64_t kPatience = 100;
 constexpr int64_t kLittleGain = 500;
@@ -38,24 +31,29 @@ constexpr int64_t kLittleGain = 500;
 // Proposals that are evaluated ahead, for each thread.
 constexpr int64_t kTrialsOfThread = 8;
 
+}  // namespace
+
 // Tries one kind of change after the other on all groups of a strategy.
 class GroupImprover {
  public:
-  GroupImprover(const SearchProblem& problem, SearchState& state, WalkPoint from,
-                std::span<const Grouping> groupings, int64_t budget)
+  // All that is passed outlives this.
+  GroupImprover(const SearchProblem& problem, SearchState& state, const OperatorGroups& groups,
+                GroupChanges& changes, WalkPoint from)
       : problem_(problem),
-        space_(problem.space),
-        graph_(space_.graph()),
+        graph_(problem.space.graph()),
         state_(state),
         at_(std::move(from)),
-        end_(state.evaluations() + budget),
-        groups_(space_, groupings),
-        changes_of_(problem, groups_, state),
+        groups_(groups),
+        changes_of_(changes),
         tried_(graph_.ops().size() * kGroupings * kKindsOfChange * changes_of_.levels(), -1),
         changed_(graph_.ops().size(), 0) {}
 
-  // Where a change improved the strategy, what it may have affected is tried first, then all else.
-  WalkPoint Run() && {
+  const WalkPoint& point() const { return at_; }
+
+  // Goes on for so many evaluations. Where a change improved the strategy, what it may have affected is
+  // tried first, then all else.
+  void Run(int64_t budget) {
+    end_ = state_.evaluations() + budget;
     for (Pass pass; pass.level < changes_of_.levels();) {
       const int64_t changes = changes_;
       if (!TryAll(pass)) break;
@@ -68,10 +66,16 @@ class GroupImprover {
         pass = {next, next + 1 < changes_of_.levels()};
       }
     }
-    return std::move(at_);
   }
 
  private:
+  // Attempts that are made one after another: changes of a level, of what the last changes may have
+  // affected, or of all. What costs most is tried of all at once.
+  struct Pass {
+    size_t level = 0;
+    bool near = true;
+  };
+
   // The last change of the group and of the operators around it.
   int64_t LastChangeNear(const std::vector<OpId>& group) const {
     int64_t last = 0;
@@ -179,8 +183,12 @@ class GroupImprover {
     while (!some.empty()) {
       if (threads > 1) EvaluateAhead(some, [&] { then = PrepareSome(pass, next); });
       for (Prepared& prepared : some) {
-        TriedAt(*prepared.attempt, pass.level) = changes_;
-        if (!TryPrepared(prepared)) return false;
+        int64_t& tried_at = TriedAt(*prepared.attempt, pass.level);
+        const int64_t before = std::exchange(tried_at, changes_);
+        if (!TryPrepared(prepared)) {
+          tried_at = before;
+          return false;
+        }
         if (changes_ > changes) return true;
       }
       some = threads > 1 ? std::exchange(then, {}) : PrepareSome(pass, next);
@@ -280,13 +288,12 @@ class GroupImprover {
   }
 
   const SearchProblem& problem_;
-  const SearchSpace& space_;
   const Graph& graph_;
   SearchState& state_;
   WalkPoint at_;
-  const int64_t end_;
-  const OperatorGroups groups_;
-  GroupChanges changes_of_;
+  int64_t end_ = 0;  // evaluations of the search
+  const OperatorGroups& groups_;
+  GroupChanges& changes_of_;
   int64_t changes_ = 0;  // that improved
   // The evaluations at the last gain that counts, and the time then; -1: at the start.
   int64_t gained_at_ = -1;
@@ -301,12 +308,24 @@ class GroupImprover {
   std::vector<int64_t> changed_;  // indexed by OpId: the last of them that changed it; 0: none
 };
 
-}  // namespace
+GroupDescents::GroupDescents(const SearchProblem& problem, SearchState& state,
+                             std::span<const Grouping> groupings)
+    : problem_(problem), state_(state), groups_(problem.space, groupings) {}
+GroupDescents::~GroupDescents() = default;
 
-WalkPoint ImproveGroups(const SearchProblem& problem, SearchState& state, WalkPoint from,
-                        std::span<const Grouping> groupings, int64_t budget) {
+WalkPoint GroupDescents::Improve(WalkPoint from, int64_t budget) {
   if (from.excess_memory > 0) return from;
-  return GroupImprover(problem, state, std::move(from), groupings, budget).Run();
+  auto descent = std::find_if(descents_.begin(), descents_.end(), [&](const auto& one) {
+    return one->point().time == from.time && one->point().strategy == from.strategy;
+  });
+  if (descent == descents_.end()) {
+    if (!changes_.has_value()) changes_.emplace(problem_, groups_, state_);
+    descents_.push_back(
+        std::make_unique<GroupImprover>(problem_, state_, groups_, *changes_, std::move(from)));
+    descent = descents_.end() - 1;
+  }
+  (*descent)->Run(budget);
+  return (*descent)->point();
 }
 
 }  // namespace partita

@@ -251,7 +251,7 @@ TEST_P(ImproveGroupsTest, FindsWhatIsFasterAndValid) {
   Searched search(at, start);
   const Nanos before = search.state.best_time();
   const WalkPoint found =
-      ImproveGroups(search.problem, search.state, search.point(), groupings, 1'000);
+      GroupDescents(search.problem, search.state, groupings).Improve(search.point(), 1'000);
   EXPECT_LT(found.time, before);
   EXPECT_EQ(found.strategy, search.state.best());
   EXPECT_EQ(at.evaluator.EvaluateBriefly(found.strategy, kNoCutoff).time, found.time);
@@ -266,7 +266,7 @@ TEST(ImproveGroupsTest, LikeOperatorsFollowTogether) {
   const Strategy start = SecondLayerInOnePlace(at);
   Searched search(at, start);
   const WalkPoint found =
-      ImproveGroups(search.problem, search.state, search.point(), kLike, 10'000);
+      GroupDescents(search.problem, search.state, kLike).Improve(search.point(), 10'000);
   EXPECT_NE(found.strategy, start);
   // What had one configuration has one.
   for (OpId op : at.space.operators()) {
@@ -286,7 +286,7 @@ TEST(ImproveGroupsTest, LeavesWhatMayNotBeDecided) {
   Searched all(at, start);
   const SearchProblem narrow{at.evaluator, SearchSpace(at.graph, 4, {SubjectOf(conv)}), {}};
   const Strategy before = all.state.best();
-  const WalkPoint found = ImproveGroups(narrow, all.state, all.point(), kShapes, 1'000);
+  const WalkPoint found = GroupDescents(narrow, all.state, kShapes).Improve(all.point(), 1'000);
   EXPECT_NE(found.strategy.configs[conv.index()], before.configs[conv.index()]);
   Strategy undone = found.strategy;
   undone.configs[conv.index()] = before.configs[conv.index()];
@@ -300,7 +300,8 @@ TEST(ImproveGroupsTest, BeginsWithWhatTheStepWaitsForMost) {
     Strategy start = Ok(DataParallel(at.graph, at.machine->topology));
     start.configs[op.index()] = Unsplit(at.graph.rule(op), DeviceId(2));
     Searched search(at, start);
-    const WalkPoint found = ImproveGroups(search.problem, search.state, search.point(), kSingle, 1);
+    const WalkPoint found =
+        GroupDescents(search.problem, search.state, kSingle).Improve(search.point(), 1);
     EXPECT_NE(found.strategy.configs[op.index()], start.configs[op.index()]) << name;
   }
 }
@@ -311,7 +312,7 @@ TEST(ImproveGroupsTest, SplitsALayerByOutputsAndTheNextByInputsAtOnce) {
   Strategy start = Ok(DataParallel(at.graph, at.machine->topology));
   Searched search(at, start);
   const WalkPoint found =
-      ImproveGroups(search.problem, search.state, search.point(), kSingle, 10'000);
+      GroupDescents(search.problem, search.state, kSingle).Improve(search.point(), 10'000);
   int pairs = 0;
   for (OpId op : at.space.operators()) {
     for (const auto& [maker, reader] : ReadersBehind(at.graph, op)) {
@@ -336,8 +337,8 @@ TEST(ImproveGroupsTest, ThreadsThatLookAheadFindAndCountTheSame) {
     std::vector<SearchResult> results;
     for (int threads : {1, 2, 5}) {
       Searched search(at, start, {.evaluations = budget, .threads = threads});
-      found.push_back(
-          ImproveGroups(search.problem, search.state, search.point(), kAllGroupings, 10'000));
+      found.push_back(GroupDescents(search.problem, search.state, kAllGroupings)
+                          .Improve(search.point(), 10'000));
       results.push_back(Ok(search.state.Finish()));
     }
     EXPECT_TRUE(budget < 50 || found[0].strategy != start);
@@ -354,11 +355,12 @@ TEST(ImproveGroupsTest, ThreadsThatLookAheadFindAndCountTheSame) {
 TEST(ImproveGroupsTest, AllGroupingsEndWhereNoneImproves) {
   const Workplace at("lenet", 64, "p100-4x4", 4);
   Searched all(at, Ok(DataParallel(at.graph, at.machine->topology)));
-  const WalkPoint least = ImproveGroups(all.problem, all.state, all.point(), kAllGroupings, 10'000);
+  const WalkPoint least =
+      GroupDescents(all.problem, all.state, kAllGroupings).Improve(all.point(), 10'000);
   EXPECT_LT(all.state.evaluations(), 2'000);
   for (const auto& grouping : {kShapes, kLike, kSingle}) {
     const std::span<const Grouping> one(grouping, 1);
-    EXPECT_EQ(ImproveGroups(all.problem, all.state, least, one, 10'000).time, least.time);
+    EXPECT_EQ(GroupDescents(all.problem, all.state, one).Improve(least, 10'000).time, least.time);
   }
 }
 
@@ -366,13 +368,50 @@ TEST(ImproveGroupsTest, EndsWithItsBudgetAndWhereNothingImproves) {
   const Workplace at("lenet", 64, "p100-4x4", 4);
   const Strategy start = Ok(DataParallel(at.graph, at.machine->topology));
   Searched few(at, start), all(at, start);
-  ImproveGroups(few.problem, few.state, few.point(), kLike, 5);
+  GroupDescents(few.problem, few.state, kLike).Improve(few.point(), 5);
   EXPECT_GE(few.state.evaluations(), 6);
   EXPECT_LE(few.state.evaluations(), 6 + 20);  // the group at hand is tried to its end
-  const WalkPoint least = ImproveGroups(all.problem, all.state, all.point(), kLike, 10'000);
+  const WalkPoint least = GroupDescents(all.problem, all.state, kLike).Improve(all.point(), 10'000);
   EXPECT_LE(all.state.best_time(), few.state.best_time());
   EXPECT_LT(all.state.evaluations(), 2'000);
-  EXPECT_EQ(ImproveGroups(all.problem, all.state, least, kLike, 10'000).time, least.time);
+  EXPECT_EQ(GroupDescents(all.problem, all.state, kLike).Improve(least, 10'000).time, least.time);
+}
+
+// A descent in many small parts tries what one in a whole does, but for what it was at when a part ended.
+TEST(ImproveGroupsTest, GoesOnWhereItEnded) {
+  const Workplace at("alexnet", 64, "k80-16x4", 16);
+  const Strategy start = Ok(DataParallel(at.graph, at.machine->topology));
+  Searched whole(at, start), parts(at, start);
+  const WalkPoint found =
+      GroupDescents(whole.problem, whole.state, kAllGroupings).Improve(whole.point(), 10'000);
+  GroupDescents descents(parts.problem, parts.state, kAllGroupings);
+  WalkPoint point = parts.point();
+  int64_t before = -1;
+  int count = 0;
+  for (; parts.state.evaluations() > before; ++count) {
+    before = parts.state.evaluations();
+    point = descents.Improve(std::move(point), 10);
+  }
+  EXPECT_GT(count, 10);
+  EXPECT_EQ(point.strategy, found.strategy);
+  EXPECT_EQ(point.time, found.time);
+  EXPECT_GE(parts.state.evaluations(), whole.state.evaluations());
+  EXPECT_LE(parts.state.evaluations(), whole.state.evaluations() + 4 * count);
+}
+
+// Another point than one that a descent has come to begins one of its own.
+TEST(ImproveGroupsTest, BeginsAnewFromOtherPoints) {
+  const Workplace at("lenet", 64, "p100-4x4", 4);
+  Searched search(at, Ok(DataParallel(at.graph, at.machine->topology)));
+  GroupDescents descents(search.problem, search.state, kLike);
+  const WalkPoint start = search.point();
+  const WalkPoint found = descents.Improve(start, 10'000);
+  const int64_t once = search.state.evaluations();
+  EXPECT_LT(found.time, start.time);
+  EXPECT_EQ(descents.Improve(start, 10'000).strategy, found.strategy);
+  EXPECT_EQ(search.state.evaluations(), 2 * once - 1);  // without the start
+  EXPECT_EQ(descents.Improve(found, 10'000).strategy, found.strategy);
+  EXPECT_EQ(search.state.evaluations(), 2 * once - 1);
 }
 
 }  // namespace
