@@ -34,6 +34,14 @@ std::span<const AlgorithmChoice> AlgorithmsIn(const Strategy& strategy, TensorId
   return AlgorithmsOf(id, std::span(first, all.end()));
 }
 
+void AppendPieces(const std::vector<PlacedBox>& pieces, std::vector<int64_t>& content) {
+  content.push_back(static_cast<int64_t>(pieces.size()));
+  for (const PlacedBox& piece : pieces) {
+    content.push_back(piece.device.value());
+    for (const Interval& dim : piece.box.dims()) content.insert(content.end(), {dim.lo, dim.hi});
+  }
+}
+
 }  // namespace
 
 FragmentCache::FragmentCache(const Graph& graph, PartitionOptions options, Use use)
@@ -251,57 +259,82 @@ absl::Status FragmentCache::FindLayouts(const Strategy& strategy, StepFragments&
     if (HasPrefetch(strategy, w)) key.push_back(-1 - static_cast<int32_t>(w));
     Placed*& placed = placed_[w];
     if (placed == nullptr || placed->key != key) {
-      std::unique_ptr<Placed>& kept = layouts_[ClassOf(w)][key];
-      if (kept == nullptr) {
+      auto& kept = layouts_[ClassOf(w)];
+      auto at = kept.find(key);
+      if (at == kept.end()) {
         auto made = std::make_unique<Placed>();
-        RETURN_IF_ERROR(AddLayout(strategy, w, *made));
-        made->key = std::move(key);
+        ASSIGN_OR_RETURN(made->laid_out, LaidOutOf(strategy, w));
+        made->key = key;
         Enter(*made, kBytesOfSlot<Kept<Placed>::value_type> +
-                         HeapBytesOfAllocation(sizeof(Placed)) + 2 * HeapBytesOf(made->key) +
-                         HeapBytesOf(made->layouts) + HeapBytesOf(made->pod_layouts) +
-                         HeapBytesOf(made->parts) + HeapBytesOf(made->pod_parts));
-        kept = std::move(made);
+                         HeapBytesOfAllocation(sizeof(Placed)) + 2 * HeapBytesOf(made->key));
+        at = kept.emplace(std::move(key), std::move(made)).first;
       }
-      Replace(placed, kept.get());
+      Replace(placed, at->second.get());
     }
-    decided_[anchors + w] = placed->id;
+    LaidOut& laid_out = *placed->laid_out;
+    decided_[anchors + w] = laid_out.id;
     for (size_t u = 0; u < updates_[w].size(); ++u) {
-      step.operators[updates_[w][u].index()] = &placed->fragments[u];
-      parts_[updates_[w][u].index()] = placed->parts[u];
-      if (IsOfFirstPod()) pod_parts_[updates_[w][u].index()] = placed->pod_parts[u];
+      step.operators[updates_[w][u].index()] = &laid_out.fragments[u];
+      parts_[updates_[w][u].index()] = laid_out.parts[u];
+      if (IsOfFirstPod()) pod_parts_[updates_[w][u].index()] = laid_out.pod_parts[u];
     }
     for (size_t k = 0; k < kept_tensors_[w].size(); ++k) {
-      step.stores[kept_tensors_[w][k].index()] = &placed->stores[k];
+      step.stores[kept_tensors_[w][k].index()] = &laid_out.stores[k];
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status FragmentCache::AddLayout(const Strategy& strategy, size_t weight, Placed& placed) {
-  placed.layouts = ResolveWeightLayout(graph_, strategy, weight, parts_);
+absl::StatusOr<std::shared_ptr<FragmentCache::LaidOut>> FragmentCache::LaidOutOf(
+    const Strategy& strategy, size_t weight) {
+  auto laid_out = std::make_shared<LaidOut>();
+  laid_out->layouts = ResolveWeightLayout(graph_, strategy, weight, parts_);
+  const WeightLayouts& layouts = laid_out->layouts;
+  std::vector<int64_t>& content = laid_out->content;
+  content = {classes_.of_laid_out[weight], -1, -1};
+  // Control edges that are the weight's own.
+  if (layouts.prefetch.has_value()) {
+    content[1] = static_cast<int64_t>(weight);
+    content[2] = *layouts.prefetch;
+  }
+  AppendPieces(layouts.parameter, content);
+  AppendPieces(layouts.update, content);
+  const auto known = by_layouts_.find(content);
+  if (known != by_layouts_.end()) return known->second;
+  RETURN_IF_ERROR(AddUpdates(weight, *laid_out));
+  laid_out->id = NextId();
+  Enter(*laid_out, kBytesOfSlot<decltype(by_layouts_)::value_type> +
+                       HeapBytesOfAllocation(sizeof(LaidOut)) + HeapBytesOf(content) +
+                       HeapBytesOf(layouts) + HeapBytesOf(laid_out->pod_layouts) +
+                       HeapBytesOf(laid_out->parts) + HeapBytesOf(laid_out->pod_parts));
+  by_layouts_.emplace(content, laid_out);
+  return laid_out;
+}
+
+absl::Status FragmentCache::AddUpdates(size_t weight, LaidOut& laid_out) {
   for (OpId id : updates_[weight]) {
     const Operator& op = graph_.op(id);
-    ASSIGN_OR_RETURN(placed.parts.emplace_back(), UpdateParts(graph_, op, placed.layouts.update));
+    ASSIGN_OR_RETURN(laid_out.parts.emplace_back(),
+                     UpdateParts(graph_, op, laid_out.layouts.update));
   }
-  placed.pod_parts = PodParts(placed.parts);
+  laid_out.pod_parts = PodParts(laid_out.parts);
   if (IsOfFirstPod()) {
-    placed.pod_layouts = LayoutsOfFirstPod(placed.layouts, options_.pod_devices);
+    laid_out.pod_layouts = LayoutsOfFirstPod(laid_out.layouts, options_.pod_devices);
   }
-  const auto& parts = IsOfFirstPod() ? placed.pod_parts : placed.parts;
-  const WeightLayouts& layouts = IsOfFirstPod() ? placed.pod_layouts : placed.layouts;
-  placed.fragments.reserve(parts.size());
+  const auto& parts = IsOfFirstPod() ? laid_out.pod_parts : laid_out.parts;
+  const WeightLayouts& layouts = IsOfFirstPod() ? laid_out.pod_layouts : laid_out.layouts;
+  laid_out.fragments.reserve(parts.size());
   for (size_t u = 0; u < parts.size(); ++u) {
-    OperatorFragment& fragment = placed.fragments.emplace_back(
+    OperatorFragment& fragment = laid_out.fragments.emplace_back(
         MakeOperatorFragment(graph_, graph_.op(updates_[weight][u]), parts[u], &layouts, options_));
     Register(fragment, sizeof(fragment) + HeapBytesOf(fragment));
   }
-  placed.stores.reserve(kept_tensors_[weight].size());
+  laid_out.stores.reserve(kept_tensors_[weight].size());
   for (TensorId id : kept_tensors_[weight]) {
     Fragment& store =
-        placed.stores.emplace_back(MakeStore(graph_.tensor(id), layouts, options_.devices));
+        laid_out.stores.emplace_back(MakeStore(graph_.tensor(id), layouts, options_.devices));
     Register(store, sizeof(store) + HeapBytesOf(store));
   }
-  placed.id = NextId();
   return absl::OkStatus();
 }
 
@@ -392,16 +425,17 @@ FragmentCache::Key FragmentCache::KeyOfTensor(TensorId id,
 TensorFragmentsBuilder FragmentCache::BuilderOf(TensorId id, const Strategy& strategy) const {
   const size_t t = id.index();
   const int32_t w = weight_of_[t];
-  const Placed* placed = w < 0 ? nullptr : placed_[static_cast<size_t>(w)];
-  return TensorFragmentsBuilder(graph_, graph_.tensor(id), parts_,
-                                {.groups = groups_[t],
-                                 .layouts = placed == nullptr ? nullptr : &placed->layouts,
-                                 .host_device = strategy.host_device,
-                                 .algorithms = AlgorithmsIn(strategy, id),
-                                 .outlines = IsOutlined(),
-                                 .pod_parts = pod_parts_,
-                                 .pod_layouts = placed == nullptr ? nullptr : &placed->pod_layouts},
-                                options_);
+  const LaidOut* laid_out = w < 0 ? nullptr : placed_[static_cast<size_t>(w)]->laid_out.get();
+  return TensorFragmentsBuilder(
+      graph_, graph_.tensor(id), parts_,
+      {.groups = groups_[t],
+       .layouts = laid_out == nullptr ? nullptr : &laid_out->layouts,
+       .host_device = strategy.host_device,
+       .algorithms = AlgorithmsIn(strategy, id),
+       .outlines = IsOutlined(),
+       .pod_parts = pod_parts_,
+       .pod_layouts = laid_out == nullptr ? nullptr : &laid_out->pod_layouts},
+      options_);
 }
 
 TensorFragmentsBuilder FragmentCache::Solve(Missing& missing, const Strategy& strategy) const {

@@ -109,14 +109,19 @@ class FragmentCache {
     std::vector<std::vector<Part>> pod_parts;  // those of the first pod; empty where all are wanted
     std::vector<OperatorFragment> fragments;
   };
-  // Layouts of the weights of one class, and what they make of their updates.
-  struct Placed : Entry {
+  // Layouts, and what they make of the updates of all weights that are alike but for their readers.
+  struct LaidOut : Entry {
     int32_t id = 0;
-    Key key;
+    std::vector<int64_t> content;  // that it follows from
     WeightLayouts layouts, pod_layouts;
     std::vector<std::vector<Part>> parts, pod_parts;  // indexed by place in updates_
     std::vector<OperatorFragment> fragments;
     std::vector<Fragment> stores;  // indexed by place in kept_tensors_
+  };
+  // The layouts of the weights of one class under some decisions. Used no later than what it refers to.
+  struct Placed : Entry {
+    Key key;
+    std::shared_ptr<LaidOut> laid_out;
   };
   // Fragments of tensors of one content; where that is empty, of one tensor.
   struct Exchanged : Entry {
@@ -154,7 +159,9 @@ class FragmentCache {
   // The parts of the first pod, of each operator; none where all are wanted.
   std::vector<std::vector<Part>> PodParts(const std::vector<std::vector<Part>>& parts) const;
   absl::Status FindLayouts(const Strategy& strategy, StepFragments& step);
-  absl::Status AddLayout(const Strategy& strategy, size_t weight, Placed& placed);
+  // That of a weight under the decisions found, which is made if it is new.
+  absl::StatusOr<std::shared_ptr<LaidOut>> LaidOutOf(const Strategy& strategy, size_t weight);
+  absl::Status AddUpdates(size_t weight, LaidOut& laid_out);
   static bool HasPrefetch(const Strategy& strategy, size_t weight);
   int32_t PlacementId(const Strategy& strategy, size_t weight);
   bool FindTensors(const Strategy& strategy, StepFragments& step, const Interrupted& interrupted);
@@ -197,6 +204,10 @@ class FragmentCache {
   static void NoteUse(Entry& entry, int64_t find) {
     entry.last_use = std::max(entry.last_use, find);
   }
+  static void NoteUse(Placed& placed, int64_t find) {
+    placed.last_use = std::max(placed.last_use, find);
+    NoteUse(*placed.laid_out, find);
+  }
   static void NoteUse(Found& found, int64_t find) {
     found.last_use = std::max(found.last_use, find);
     NoteUse(*found.exchanged, find);
@@ -224,7 +235,7 @@ class FragmentCache {
   }
   Bytes BytesOf(const Entry& entry) const { return entry.bytes; }
   Bytes BytesOf(const Configured& one) const;
-  Bytes BytesOf(const Placed& one) const;
+  Bytes BytesOf(const LaidOut& one) const;
   Bytes BytesOf(const Exchanged& one) const;
   Bytes BytesOf(const Bucketed& one) const { return one.bytes + BytesOfKept(one.fragment); }
   int64_t FirstKeptUse(Bytes most) const;
@@ -232,10 +243,13 @@ class FragmentCache {
   void DropFrom(absl::flat_hash_map<By, std::unique_ptr<Value>>& kept, int64_t first_kept);
   template <class Choice>
   void DropFrom(NumberedList<Choice>& known, int64_t first_kept);
-  void DropExchanged(int64_t first_kept);
+  template <class Value>
+  void DropFrom(absl::flat_hash_map<absl::Span<const int64_t>, std::shared_ptr<Value>>& kept,
+                int64_t first_kept);
   void Drop(const Fragment& fragment);
   void Drop(const Configured& one);
-  void Drop(const Placed& one);
+  void Drop(const Placed& one) { bytes_ -= one.bytes; }
+  void Drop(const LaidOut& one);
   void Drop(const Found& one);
   void Drop(const Exchanged& one);
   void Drop(const Bucketed& one);
@@ -269,6 +283,7 @@ class FragmentCache {
   std::vector<Kept<Placed>> layouts_;
   std::vector<Kept<Found>> tensors_;
   // Keyed by the content that they hold.
+  absl::flat_hash_map<absl::Span<const int64_t>, std::shared_ptr<LaidOut>> by_layouts_;
   absl::flat_hash_map<absl::Span<const int64_t>, std::shared_ptr<Exchanged>> by_content_;
   std::vector<NumberedList<std::vector<AlgorithmChoice>>> algorithms_;  // indexed by TensorId
   // Keyed by the members' tensors, the numbers of their fragments, their tasks, and the algorithm

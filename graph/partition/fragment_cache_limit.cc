@@ -19,8 +19,11 @@ std::span<const int32_t> FragmentCache::DropOldest(Bytes most) {
   TouchHeld();
   const int64_t first_kept = FirstKeptUse(most);
   for (auto& kept : configs_) DropFrom(kept, first_kept);
+  // Nothing refers any more to layouts and exchanges that go.
   for (auto& kept : layouts_) DropFrom(kept, first_kept);
-  DropExchanged(first_kept);
+  DropFrom(by_layouts_, first_kept);
+  for (auto& kept : tensors_) DropFrom(kept, first_kept);
+  DropFrom(by_content_, first_kept);
   DropFrom(buckets_, first_kept);
   for (auto& known : placements_) DropFrom(known, first_kept);
   for (auto& known : algorithms_) DropFrom(known, first_kept);
@@ -56,6 +59,7 @@ void FragmentCache::VisitKept(Visit&& visit) const {
   };
   visit_each(configs_);
   visit_each(layouts_);
+  for (const auto& [content, laid_out] : by_layouts_) visit(*laid_out);
   for (const auto& [content, exchanged] : by_content_) visit(*exchanged);
   for (const auto& kept : tensors_) {
     for (const auto& [key, found] : kept) {
@@ -92,7 +96,7 @@ Bytes FragmentCache::BytesOf(const Configured& one) const {
   return bytes;
 }
 
-Bytes FragmentCache::BytesOf(const Placed& one) const {
+Bytes FragmentCache::BytesOf(const LaidOut& one) const {
   Bytes bytes = one.bytes;
   for (const Fragment& fragment : one.fragments) bytes += BytesOfKept(fragment);
   for (const Fragment& store : one.stores) bytes += BytesOfKept(store);
@@ -124,10 +128,11 @@ void FragmentCache::DropFrom(NumberedList<Choice>& known, int64_t first_kept) {
   });
 }
 
-// Nothing refers any more to exchanges that go.
-void FragmentCache::DropExchanged(int64_t first_kept) {
-  for (auto& kept : tensors_) DropFrom(kept, first_kept);
-  absl::erase_if(by_content_, [&](const auto& entry) {
+template <class Value>
+void FragmentCache::DropFrom(
+    absl::flat_hash_map<absl::Span<const int64_t>, std::shared_ptr<Value>>& kept,
+    int64_t first_kept) {
+  absl::erase_if(kept, [&](const auto& entry) {
     if (entry.second->last_use >= first_kept) return false;
     Drop(*entry.second);
     return true;
@@ -144,7 +149,7 @@ void FragmentCache::Drop(const Configured& one) {
   for (const Fragment& fragment : one.fragments) Drop(fragment);
 }
 
-void FragmentCache::Drop(const Placed& one) {
+void FragmentCache::Drop(const LaidOut& one) {
   bytes_ -= one.bytes;
   for (const Fragment& fragment : one.fragments) Drop(fragment);
   for (const Fragment& store : one.stores) Drop(store);

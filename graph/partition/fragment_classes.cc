@@ -66,7 +66,7 @@ class ClassFinder {
     FragmentClasses classes;
     const auto followers = FollowersOf(graph_);
     classes.of_anchor.assign(graph_.ops().size(), -1);
-    Numbers<Facts> anchors, weights, tensors;
+    Numbers<Facts> anchors, weights, laid_out, tensors;
     for (OpId anchor : graph_.anchors()) {
       const std::vector<OpId>& own = followers[anchor.index()];
       Facts facts = {std::find(own.begin(), own.end(), anchor) - own.begin()};
@@ -75,6 +75,7 @@ class ClassFinder {
     }
     for (size_t w = 0; w < graph_.weights().size(); ++w) {
       classes.of_weight.push_back(weights.Of(FactsOfWeight(w)));
+      classes.of_laid_out.push_back(laid_out.Of(FactsOfLaidOut(w)));
     }
     for (const Tensor& tensor : graph_.tensors()) {
       classes.of_tensor.push_back(tensors.Of(FactsOf(tensor)));
@@ -159,6 +160,30 @@ class ClassFinder {
       }
     }
     return facts;
+  }
+
+  // The weight itself, and its updates by what they read and make.
+  Facts FactsOfLaidOut(size_t weight) {
+    std::vector<TensorId> met = {graph_.weights()[weight].tensor};
+    Facts facts = {types_.Of(graph_.tensor(met[0]).type)};
+    for (OpId op : updates_[weight]) {
+      facts.push_back(KindOf(op));
+      for (const auto* list : {&graph_.op(op).inputs, &graph_.op(op).outputs}) {
+        for (TensorId id : *list) AppendAlone(id, met, facts);
+      }
+    }
+    return facts;
+  }
+
+  // Appends a tensor, or the place where it was met first, and that of the one whose next value it is.
+  void AppendAlone(TensorId id, std::vector<TensorId>& met, Facts& facts) {
+    const auto at = std::find(met.begin(), met.end(), id);
+    Append(facts, at - met.begin());
+    if (at != met.end()) return;
+    met.push_back(id);
+    const Tensor& tensor = graph_.tensor(id);
+    Append(facts, KindOf(id), types_.Of(tensor.type));
+    if (tensor.of != kNoTensor) AppendAlone(tensor.of, met, facts);
   }
 
   // Appends a tensor, or the place where it was met first.
@@ -269,7 +294,8 @@ FragmentClasses FindFragmentClasses(const Graph& graph, const PartitionOptions& 
 }
 
 FragmentClasses DistinctFragmentClasses(const Graph& graph) {
-  return {FirstNumbers(graph.ops().size()), FirstNumbers(graph.weights().size()),
+  const size_t weights = graph.weights().size();
+  return {FirstNumbers(graph.ops().size()), FirstNumbers(weights), FirstNumbers(weights),
           FirstNumbers(graph.tensors().size())};
 }
 

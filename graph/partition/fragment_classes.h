@@ -31,6 +31,8 @@ std::vector<std::vector<OpId>> UpdatesOfWeights(const Graph& graph);
 struct FragmentClasses {
   std::vector<int32_t> of_anchor;  // indexed by OpId; of others -1: with all that follow it
   std::vector<int32_t> of_weight;  // indexed by weight: its layouts, updates and stores
+  // Indexed by weight: its updates and stores, under equal layouts instead of decisions.
+  std::vector<int32_t> of_laid_out;
   std::vector<int32_t> of_tensor;  // indexed by TensorId
 };
 // Finds which fragments are alike; each that the host reads is alone in its class.

@@ -59,6 +59,10 @@ TEST(FragmentClassesTest, LayersOfOneWidthAreAlike) {
   EXPECT_NE(result("fc2"), result("fc3")) << "read by another kind";
   EXPECT_EQ(classes.of_weight[2], classes.of_weight[4]);
   EXPECT_NE(classes.of_weight[2], classes.of_weight[3]) << "a weight and a bias";
+  EXPECT_NE(classes.of_weight[0], classes.of_weight[2]) << "read by another kind";
+  EXPECT_EQ(classes.of_laid_out[0], classes.of_laid_out[2]) << "of equal shapes";
+  EXPECT_NE(classes.of_laid_out[2], classes.of_laid_out[3]) << "a weight and a bias";
+  EXPECT_NE(classes.of_laid_out[2], classes.of_laid_out[8]) << "of another width";
 }
 
 // What distinguishes kernels: their signatures, and the buffers that they are over.

@@ -279,6 +279,31 @@ TEST(StepCacheTest, TensorsOfEqualContentShareFragmentsThatAreOnlyPriced) {
   }
 }
 
+// Whatever splits of its reader lead to them.
+TEST(StepCacheTest, WeightsThatLieAlikeShareFragments) {
+  const Graph graph = Ok(BuildTrainingGraph(Ok(MakeZooModel("lenet", 8)), {}));
+  FragmentCache cache(graph, {.devices = 4}, FragmentCache::Use::kPricing);
+  const Operator& conv = *std::find_if(graph.ops().begin(), graph.ops().end(),
+                                       [](const Operator& op) { return op.name == "conv1"; });
+  const auto updates_under = [&](const char* loop) {
+    Strategy strategy = SplitFirstLoop(graph, 4);
+    auto& degrees = strategy.configs[conv.id.index()].degrees;
+    std::fill(degrees.begin(), degrees.end(), 1);
+    degrees[static_cast<size_t>(graph.rule(conv.id).FindLoop(loop))] = 4;
+    StepFragments step;
+    CHECK(cache.FindOrBuild(strategy, step).ok());
+    std::vector<const OperatorFragment*> updates;
+    for (const Operator& op : graph.ops()) {
+      if (op.anchor_weight == conv.inputs[1]) updates.push_back(step.operators[op.id.index()]);
+    }
+    return updates;
+  };
+  const auto by_sample = updates_under("n");
+  EXPECT_FALSE(by_sample.empty());
+  EXPECT_EQ(updates_under("oh"), by_sample) << "copies on all devices";
+  EXPECT_NE(updates_under("k"), by_sample) << "channels apart";
+}
+
 // A bucket of one tensor is not that of another which shares its fragments.
 TEST(StepCacheTest, BucketsOfTensorsThatShareFragmentsAreToldApart) {
   const Graph graph = Ok(BuildTrainingGraph(Ok(MakeZooModel("resnet_tiny", 8)), {}));
