@@ -75,6 +75,12 @@ Schedule ScheduleFrom(std::vector<Nanos> starts, const std::vector<Nanos>& durat
   return schedule;
 }
 
+// Takes durations and schedule from what the cache simulated last, to the end.
+void TakeSchedule(StepCache& cache, EvaluatedStep& step) {
+  step.durations = DurationsOf(cache.Flat().costs);
+  step.schedule = ScheduleFrom(cache.Starts(), step.durations);
+}
+
 // Whether tasks start after the ends of those that they wait for.
 bool AreMet(const std::vector<std::pair<TaskId, TaskId>>& waits, const Schedule& schedule) {
   return std::all_of(waits.begin(), waits.end(), [&](const auto& wait) {
@@ -363,8 +369,7 @@ void Evaluator::FindSchedule(StepCache& cache, EvaluatedStep& step) const {
     return;
   }
   cache.Simulate(kNoCutoff);
-  step.durations = DurationsOf(cache.Flat().costs);
-  step.schedule = ScheduleFrom(cache.Starts(), step.durations);
+  TakeSchedule(cache, step);
 }
 
 Evaluation Evaluator::EvaluateBrieflyInBestOrder(const Strategy& strategy) const {
@@ -403,8 +408,7 @@ void Evaluator::EvaluateKept(StepCache& cache, Nanos cutoff, EvaluatedStep& step
   e.tasks = cache.tasks();
   if (e.time > cutoff || FitsAtMost(cache, e)) return;
   const FlatStep& flat = cache.Flat();
-  step.durations = DurationsOf(flat.costs);
-  step.schedule = ScheduleFrom(cache.Starts(), step.durations);
+  TakeSchedule(cache, step);
   step.order = OrderOf(flat.tasks, step.schedule);
   PlaceBuffers(flat, step);
 }

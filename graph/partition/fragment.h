@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "graph/box.h"
 #include "graph/graph.h"
 #include "graph/parallel/parts.h"
 #include "graph/parallel/weight_layouts.h"
@@ -200,6 +201,10 @@ struct TensorSetting {
 // All that the fragments of a tensor follow from, besides the options and the algorithms chosen for
 // its collectives: tensors of equal content have fragments that differ in the tensor's id only.
 using TensorContent = std::vector<int64_t>;
+// Appends the box to numbers that something follows from, all boxes of which have one rank.
+inline void AppendBox(const Box& box, std::vector<int64_t>& content) {
+  for (const Interval& dim : box.dims()) content.insert(content.end(), {dim.lo, dim.hi});
+}
 
 // The fragments of a tensor in the making: first its pieces and demands, then its solved exchanges
 // and what they send, at last their tasks.

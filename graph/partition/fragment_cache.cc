@@ -38,7 +38,7 @@ void AppendPieces(const std::vector<PlacedBox>& pieces, std::vector<int64_t>& co
   content.push_back(static_cast<int64_t>(pieces.size()));
   for (const PlacedBox& piece : pieces) {
     content.push_back(piece.device.value());
-    for (const Interval& dim : piece.box.dims()) content.insert(content.end(), {dim.lo, dim.hi});
+    AppendBox(piece.box, content);
   }
 }
 
@@ -271,7 +271,7 @@ absl::Status FragmentCache::FindLayouts(const Strategy& strategy, StepFragments&
       }
       Replace(placed, at->second.get());
     }
-    LaidOut& laid_out = *placed->laid_out;
+    const LaidOut& laid_out = *placed->laid_out;
     decided_[anchors + w] = laid_out.id;
     for (size_t u = 0; u < updates_[w].size(); ++u) {
       step.operators[updates_[w][u].index()] = &laid_out.fragments[u];

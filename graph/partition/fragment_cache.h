@@ -159,7 +159,7 @@ class FragmentCache {
   // The parts of the first pod, of each operator; none where all are wanted.
   std::vector<std::vector<Part>> PodParts(const std::vector<std::vector<Part>>& parts) const;
   absl::Status FindLayouts(const Strategy& strategy, StepFragments& step);
-  // That of a weight under the decisions found, which is made if it is new.
+  // Layouts of a weight under the decisions found, with what they make; kept from those before, or new.
   absl::StatusOr<std::shared_ptr<LaidOut>> LaidOutOf(const Strategy& strategy, size_t weight);
   absl::Status AddUpdates(size_t weight, LaidOut& laid_out);
   static bool HasPrefetch(const Strategy& strategy, size_t weight);

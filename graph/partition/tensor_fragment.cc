@@ -14,10 +14,6 @@ namespace {
 // Numbers of terms of one producer lie below this.
 constexpr int64_t kTermsPerProducer = 1 << 24;
 
-void AppendBox(const Box& box, TensorContent& content) {
-  for (int d = 0; d < box.rank(); ++d) content.insert(content.end(), {box[d].lo, box[d].hi});
-}
-
 template <class... Numbers>
 void Append(TensorContent& content, Numbers... numbers) {
   (content.push_back(static_cast<int64_t>(numbers)), ...);
