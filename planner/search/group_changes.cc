@@ -1,8 +1,6 @@
 #include "planner/search/group_changes.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <utility>
 
 #include "planner/space/moves.h"
@@ -16,6 +14,8 @@ namespace {
 constexpr int kManyDevices = 16;
 // Pairs of an operator's split and its readers' that are evaluated: those that cost least.
 constexpr size_t kMostWithReaders = 4;
+// What costs so much more of what the step takes for an operator in the mean, or less, is little.
+constexpr double kLittleOfMean = 0.2;
 
 bool Has(const std::vector<OpId>& ops, OpId op) {
   return std::find(ops.begin(), ops.end(), op) != ops.end();
@@ -33,20 +33,24 @@ GroupChanges::GroupChanges(const SearchProblem& problem, const OperatorGroups& g
       graph_(space_.graph()),
       groups_(groups),
       state_(state),
-      weight_of_(FreeWeights(space_)) {
+      weight_of_(FreeWeights(space_)),
+      little_(kLittleOfMean / static_cast<double>(std::max<size_t>(1, graph_.anchors().size()))) {
   if (space_.devices() < kManyDevices) return;
   costs_.emplace(problem.evaluator);
-  levels_ = LevelsOf(graph_);
+  levels_ = LevelsOf(graph_, little_);
 }
 
-// In searches for models of convolutions one in ten of those that cost less was an improvement, one in
-// 125 of those that cost up to half as much again, one in 2,500 beyond that. Where recurrent layers work
-// at the same time, as stages, these costs tell less.
-std::span<const GroupChanges::Level> GroupChanges::LevelsOf(const Graph& graph) {
-  static constexpr Level kLevels[] = {{1, 1}, {1.1, 5}, {1.5, 5}};
-  static constexpr Level kLevelsOfRecurrent[] = {{1.75, std::numeric_limits<double>::infinity()}};
-  if (RecurrentLayers(graph).empty()) return kLevels;
-  return kLevelsOfRecurrent;
+// Of what searches tried for models of convolutions nearly all that improved cost little more: one in
+// ten did; beyond, up to half as much again, one in 125, and one in 2,500 of what costs more. Where
+// recurrent layers work at the same time, as stages, costs tell little of where these are: layers that
+// were shifted, and cost 1.5 times as much, made steps faster. But none of the trades did that added a
+// fiftieth to the step, and no splits of neighbours that added an eighth.
+std::vector<GroupChanges::Level> GroupChanges::LevelsOf(const Graph& graph, double little) {
+  if (!RecurrentLayers(graph).empty()) return {{{1. / 8, 0}, {1. / 50, 1.75}, {1. / 50, 0}}};
+  const auto level = [little](double of_many, double of_few) {
+    return Level{{little, of_few}, {little, of_few}, {little, of_many}};
+  };
+  return {level(0, 0), level(1.1, 5), level(1.5, 5)};
 }
 
 std::vector<int32_t> GroupChanges::FreeWeights(const SearchSpace& space) {
@@ -58,8 +62,8 @@ std::vector<int32_t> GroupChanges::FreeWeights(const SearchSpace& space) {
 }
 
 std::vector<ChangeSet> GroupChanges::Of(Change kind, size_t level, const std::vector<OpId>& group,
-                                        Strategy& strategy) {
-  const Wanted wanted{kind, level, group, strategy};
+                                        Strategy& strategy, Nanos step) {
+  const Wanted wanted{kind, level, group, strategy, step};
   if (kind == Change::kWeights) return PlaceWeights(wanted);
   if (level > 0 && !HasLevels(kind)) return {};
   if (kind == Change::kReaders) return SplitWithReaders(wanted);
@@ -72,25 +76,38 @@ std::vector<ChangeSet> GroupChanges::Of(Change kind, size_t level, const std::ve
   return sets;
 }
 
-// Whether changes of the kind have several levels; otherwise all are of the first.
-bool GroupChanges::HasLevels(Change kind) const {
-  const bool is_bounded = kind != Change::kWeights && kind != Change::kReaders;
-  return costs_.has_value() && is_bounded && std::isfinite(BoundOf(levels_[0], kind));
+const GroupChanges::Bound& GroupChanges::BoundOf(const Level& level, const Wanted& wanted) {
+  if (wanted.kind == Change::kNeighbours) return level.of_neighbours;
+  const bool is_shift = wanted.kind == Change::kShifted || wanted.kind == Change::kShiftedChain;
+  return is_shift && wanted.group.size() > 1 ? level.of_shifts : level.of_others;
 }
 
-// Of a change after which they cost so much.
-size_t GroupChanges::LevelOf(std::optional<int64_t> after, int64_t before, Change kind) const {
+// Whether changes of the kind have several levels; otherwise all are of the first.
+bool GroupChanges::HasLevels(Change kind) const {
+  return costs_.has_value() && kind != Change::kWeights && kind != Change::kReaders;
+}
+
+// Level of a change after which the group's first operators cost so much.
+size_t GroupChanges::LevelOf(std::optional<int64_t> after, int64_t before,
+                             const Wanted& wanted) const {
   if (!after.has_value()) return levels_.size();
-  const double times = static_cast<double>(*after) / std::max(1.0, static_cast<double>(before));
-  const auto level = std::find_if(levels_.begin(), levels_.end(),
-                                  [&](const Level& one) { return times <= BoundOf(one, kind); });
+  const auto level = std::find_if(levels_.begin(), levels_.end(), [&](const Level& one) {
+    return *after <= MostOf(one, before, wanted);
+  });
   return static_cast<size_t>(level - levels_.begin());
 }
 
-// What changes cost that are not of the last level.
-int64_t GroupChanges::MostOfLevels(int64_t before, Change kind) const {
-  const double times = BoundOf(levels_.back(), kind);
-  return static_cast<int64_t>(times * std::max(1.0, static_cast<double>(before))) + 1;
+// The most that the group's first operators cost after changes of the level.
+int64_t GroupChanges::MostOf(const Level& level, int64_t before, const Wanted& wanted) {
+  const Bound& bound = BoundOf(level, wanted);
+  return std::max(before + PartOfStep(bound.added, wanted),
+                  static_cast<int64_t>(bound.times * static_cast<double>(before)));
+}
+
+// So much of the step, for each operator of the group.
+int64_t GroupChanges::PartOfStep(double part, const Wanted& wanted) {
+  return static_cast<int64_t>(part * static_cast<double>(wanted.step.value()) /
+                              static_cast<double>(wanted.group.size()));
 }
 
 // Configurations of an operator by the kind of change.
@@ -149,13 +166,13 @@ ChangeSet GroupChanges::Split(const Wanted& wanted, const std::vector<Copy>& cha
   std::optional<int64_t> before;
   int64_t most = 0;
   if (HasLevels(wanted.kind)) before = costs_->Of(wanted.strategy, first);
-  if (before.has_value()) most = MostOfLevels(*before, wanted.kind);
+  if (before.has_value()) most = MostOf(levels_.back(), *before, wanted) + 1;
   for (const ParallelConfig& config : SplitsOf(wanted.group[0], wanted)) {
     if (state_.IsStopped()) break;
     std::vector<OperatorDecision> decisions = SwapIn(wanted, config, chains);
     size_t level = 0;
     if (before.has_value()) {
-      level = LevelOf(costs_->Of(wanted.strategy, first, most), *before, wanted.kind);
+      level = LevelOf(costs_->Of(wanted.strategy, first, most), *before, wanted);
     }
     std::for_each(decisions.rbegin(), decisions.rend(),
                   [&](OperatorDecision& one) { Swap(wanted.strategy, one); });
@@ -218,7 +235,7 @@ std::vector<ChangeSet> GroupChanges::SplitWithReaders(const Wanted& wanted) {
   return sets;
 }
 
-// Splits of both that together cost no more than those there are, the cheapest first.
+// Splits of both that together cost little more than those there are, or less, the cheapest first.
 ChangeSet GroupChanges::SplitWith(const Wanted& wanted, const Readers& readers) {
   ChangeSet changed{wanted.group, {}};
   changed.ops.insert(changed.ops.end(), readers.ops.begin(), readers.ops.end());
@@ -226,6 +243,7 @@ ChangeSet GroupChanges::SplitWith(const Wanted& wanted, const Readers& readers) 
   const OpId both[] = {readers.maker, readers.ops[0]};
   const std::optional<int64_t> before = costs_->Of(strategy, both);
   if (!before.has_value()) return changed;
+  const int64_t most = *before + PartOfStep(little_, wanted);
   struct Pair {
     int64_t cost;
     ParallelConfig of_group, of_readers;
@@ -238,9 +256,9 @@ ChangeSet GroupChanges::SplitWith(const Wanted& wanted, const Readers& readers) 
     for (const ParallelConfig& other : NearSplitsOf(both[1], strategy)) {
       OperatorDecision reader{both[1], other};
       Swap(strategy, reader);
-      const std::optional<int64_t> after = costs_->Of(strategy, both, *before);
+      const std::optional<int64_t> after = costs_->Of(strategy, both, most);
       Swap(strategy, reader);
-      if (after.has_value() && *after <= *before) pairs.push_back({*after, config, other});
+      if (after.has_value() && *after <= most) pairs.push_back({*after, config, other});
     }
     Swap(strategy, maker);
   }

@@ -35,7 +35,8 @@ struct ChangeSet {
 };
 
 // The changes of groups of operators. On many devices they come in levels, by what they cost by
-// themselves (LocalCosts) over what they replace; otherwise all are of level 0. Not for several threads.
+// themselves (LocalCosts) beside what they replace and the step; otherwise all are of level 0. Not for
+// several threads.
 class GroupChanges {
  public:
   // All that is passed outlives this.
@@ -44,16 +45,22 @@ class GroupChanges {
 
   // One at least; of the last one is what costs more than all of those before, or what is not known.
   size_t levels() const { return levels_.size() + 1; }
-  // Those of a kind and a level in the strategy, which is changed meanwhile; weights are of every level.
-  // One set is tried after the other; where one improves the strategy, this is asked again.
+  // Those of a kind and a level in the strategy, which is changed meanwhile and whose step takes so
+  // long; weights are of every level. One set is tried after the other; where one improves the strategy,
+  // this is asked again.
   std::vector<ChangeSet> Of(Change kind, size_t level, const std::vector<OpId>& group,
-                            Strategy& strategy);
+                            Strategy& strategy, Nanos step);
 
  private:
-  // The most that changes of the level cost, over what they cost before: of kinds that there are many
-  // changes of, and of the others.
+  // The most that changes of a level and some kinds cost: so much more than what they replace, for the
+  // group as a whole and over the step; or so many times as much.
+  struct Bound {
+    double added, times;
+  };
   struct Level {
-    double of_many, of_others;
+    Bound of_neighbours;
+    Bound of_shifts;  // of several operators
+    Bound of_others;
   };
   // A question to Of.
   struct Wanted {
@@ -61,6 +68,7 @@ class GroupChanges {
     size_t level;
     const std::vector<OpId>& group;
     Strategy& strategy;
+    Nanos step;
   };
   // An operator whose result is split and placed as that of another one; or, of blocks, whose parts find
   // what they read of the other's result where that leaves it.
@@ -74,14 +82,13 @@ class GroupChanges {
     std::vector<OpId> ops;
   };
 
-  static std::span<const Level> LevelsOf(const Graph& graph);
+  static std::vector<Level> LevelsOf(const Graph& graph, double little);
   static std::vector<int32_t> FreeWeights(const SearchSpace& space);
-  static double BoundOf(const Level& level, Change kind) {
-    return HasMany(kind) ? level.of_many : level.of_others;
-  }
+  static const Bound& BoundOf(const Level& level, const Wanted& wanted);
   bool HasLevels(Change kind) const;
-  size_t LevelOf(std::optional<int64_t> after, int64_t before, Change kind) const;
-  int64_t MostOfLevels(int64_t before, Change kind) const;
+  size_t LevelOf(std::optional<int64_t> after, int64_t before, const Wanted& wanted) const;
+  static int64_t MostOf(const Level& level, int64_t before, const Wanted& wanted);
+  static int64_t PartOfStep(double part, const Wanted& wanted);
   std::vector<ParallelConfig> SplitsOf(OpId op, const Wanted& wanted) const;
   std::vector<ParallelConfig> NearSplitsOf(OpId op, const Strategy& strategy) const;
   std::vector<Copy> ChainsBehind(const std::vector<OpId>& group) const;
@@ -100,9 +107,11 @@ class GroupChanges {
   const OperatorGroups& groups_;
   const SearchState& state_;
   const std::vector<int32_t>
-      weight_of_;                    // indexed by TensorId: the weight that may be decided, or -1
+      weight_of_;  // indexed by TensorId: the weight that may be decided, or -1
+  // What changes may cost more, over the step, and be called cheap.
+  const double little_;
   std::optional<LocalCosts> costs_;  // where devices are many
-  std::span<const Level> levels_;    // without the last one
+  std::vector<Level> levels_;        // without the last one
 };
 
 }  // namespace partita
