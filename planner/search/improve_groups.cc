@@ -126,13 +126,8 @@ class GroupImprover {
     return waits;
   }
 
-  // How long the step waits for what the change of a group is of.
-  Nanos WaitFor(Change kind, const std::vector<OpId>& group, const Waits& waits) const {
-    Nanos time;
-    if (kind != Change::kWeights) {
-      for (OpId op : group) time += waits.of_operators[op.index()];
-      return time;
-    }
+  // How long the step waits for the weights that the operators read, each once.
+  Nanos WaitForWeights(const std::vector<OpId>& group, const Waits& waits) const {
     std::vector<TensorId> inputs;
     for (OpId op : group) {
       const auto& own = graph_.op(op).inputs;
@@ -140,6 +135,7 @@ class GroupImprover {
     }
     std::sort(inputs.begin(), inputs.end());
     inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
+    Nanos time;
     for (TensorId input : inputs) time += waits.of_weights[input.index()];
     return time;
   }
@@ -159,10 +155,13 @@ class GroupImprover {
     const Waits waits = FindWaits();
     attempts_.clear();
     for (const OperatorGroup& group : groups_now_) {
+      Nanos time;
+      for (OpId op : group.ops) time += waits.of_operators[op.index()];
+      const Nanos of_weights = WaitForWeights(group.ops, waits);
       for (size_t k = 0; k < kKindsOfChange; ++k) {
         const auto kind = static_cast<Change>(k);
-        const Nanos time = WaitFor(kind, group.ops, waits);
-        attempts_.push_back({kind, &group, time, time * LittleFor(kind) <= at_.time});
+        const Nanos of_kind = kind == Change::kWeights ? of_weights : time;
+        attempts_.push_back({kind, &group, time, of_kind * LittleFor(kind) <= at_.time});
       }
     }
     std::stable_sort(attempts_.begin(), attempts_.end(), [](const Attempt& a, const Attempt& b) {
