@@ -20,8 +20,8 @@ enum class Change : uint8_t {
   kShiftedChain,  // the same with what is behind it (ChainBehind)
   kTraded,        // to TradedSplits
   kTradedPair,    // the same with what is behind it, up to ReadersBehind
-  kWeights,       // to another EvenPlacement of the weights that it reads as one operand
   kReaders,       // to NeighbourSplits or TradedSplits, as well as those that read what it makes
+  kWeights,       // to another EvenPlacement of the weights that it reads as one operand
 };
 inline constexpr size_t kKindsOfChange = 7;
 
