@@ -1,6 +1,7 @@
 #include "planner/search/group_changes.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "planner/space/moves.h"
@@ -14,7 +15,7 @@ namespace {
 constexpr int kManyDevices = 16;
 // Pairs of an operator's split and its readers' that are evaluated: those that cost least.
 constexpr size_t kMostWithReaders = 4;
-// What costs so much more of what the step takes for an operator in the mean, or less, is little.
+// Part of what the step takes for an operator in the mean that is little.
 constexpr double kLittleOfMean = 0.2;
 
 bool Has(const std::vector<OpId>& ops, OpId op) {
@@ -40,11 +41,11 @@ GroupChanges::GroupChanges(const SearchProblem& problem, const OperatorGroups& g
   levels_ = LevelsOf(graph_, little_);
 }
 
-// Of what searches tried for models of convolutions nearly all that improved cost little more: one in
-// ten did; beyond, up to half as much again, one in 125, and one in 2,500 of what costs more. Where
-// recurrent layers work at the same time, as stages, costs tell little of where these are: layers that
-// were shifted, and cost 1.5 times as much, made steps faster. But none of the trades did that added a
-// fiftieth to the step, and no splits of neighbours that added an eighth.
+// Bounds from what searches tried. For models of convolutions nearly all that improved cost little more:
+// one in ten did; beyond, up to half as much again, one in 125, then one in 2,500. Where recurrent layers
+// work at the same time, as stages, costs tell little of where these are: layers that were shifted, and
+// cost 1.5 times as much, made steps faster. But none of the trades did that added a fiftieth to the
+// step, and no splits of neighbours that added an eighth.
 std::vector<GroupChanges::Level> GroupChanges::LevelsOf(const Graph& graph, double little) {
   if (!RecurrentLayers(graph).empty()) return {{{1. / 8, 0}, {1. / 50, 1.75}, {1. / 50, 0}}};
   const auto level = [little](double of_many, double of_few) {
@@ -104,7 +105,7 @@ int64_t GroupChanges::MostOf(const Level& level, int64_t before, const Wanted& w
                   static_cast<int64_t>(bound.times * static_cast<double>(before)));
 }
 
-// So much of the step, for each operator of the group.
+// Part of the step, for each operator of the group.
 int64_t GroupChanges::PartOfStep(double part, const Wanted& wanted) {
   return static_cast<int64_t>(part * static_cast<double>(wanted.step.value()) /
                               static_cast<double>(wanted.group.size()));
@@ -166,7 +167,7 @@ ChangeSet GroupChanges::Split(const Wanted& wanted, const std::vector<Copy>& cha
   std::optional<int64_t> before;
   int64_t most = 0;
   if (HasLevels(wanted.kind)) before = costs_->Of(wanted.strategy, first);
-  if (before.has_value()) most = MostOf(levels_.back(), *before, wanted) + 1;
+  if (before.has_value()) most = MostOf(levels_.back(), *before, wanted);
   for (const ParallelConfig& config : SplitsOf(wanted.group[0], wanted)) {
     if (state_.IsStopped()) break;
     std::vector<OperatorDecision> decisions = SwapIn(wanted, config, chains);

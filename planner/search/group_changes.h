@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "graph/parallel/decision.h"
@@ -108,7 +107,7 @@ class GroupChanges {
   const SearchState& state_;
   const std::vector<int32_t>
       weight_of_;  // indexed by TensorId: the weight that may be decided, or -1
-  // What changes may cost more, over the step, and be called cheap.
+  // Part of the step that changes may add and be called cheap.
   const double little_;
   std::optional<LocalCosts> costs_;  // where devices are many
   std::vector<Level> levels_;        // without the last one

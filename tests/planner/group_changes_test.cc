@@ -104,8 +104,8 @@ TEST(GroupChangesTest, AreEachOfOneLevel) {
   EXPECT_EQ(few.changes.levels(), 1u);
 }
 
-// A split of neighbours or a trade comes first where the whole group costs a fifth more of the step's
-// share of an operator, or less.
+// A trade comes first where it adds, to what the whole group costs, a fifth of the step's share of an
+// operator, or less.
 TEST(GroupChangesTest, ComeFirstWhereTheyCostLittleMoreOfTheStep) {
   Asked asked("vgg16", "k80-16x4", 32, kTogether);
   LocalCosts costs(asked.at.evaluator);
@@ -128,7 +128,7 @@ TEST(GroupChangesTest, ComeFirstWhereTheyCostLittleMoreOfTheStep) {
             ++first;
             dearer += added > 0;
           } else {
-            EXPECT_GT(whole, 0.19 * share);
+            EXPECT_GT(whole, 0.2 * share);
             ++later;
           }
         }
