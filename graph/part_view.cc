@@ -10,7 +10,7 @@ namespace {
 
 // Whether the blocks of these loops hold their first indices. Empty blocks hold none.
 bool IsFirst(LoopSet loops, std::span<const Interval> blocks) {
-  for (size_t l = 0; l < blocks.size(); ++l) {
+  for (size_t l = 0; l < blocks.size() && !loops.empty(); ++l) {
     if (loops.Contains(static_cast<int>(l)) && (blocks[l].lo != 0 || blocks[l].empty())) {
       return false;
     }
@@ -26,23 +26,26 @@ bool IsLastBlock(const DimMap& map, const ShardingRule& rule, std::span<const In
   return true;
 }
 
-absl::StatusOr<TensorView> View(const ShardingRule& rule, const std::vector<DimMap>& dims,
-                                LoopSet once, const Shape& shape,
-                                std::span<const Interval> blocks) {
-  TensorView view;
-  view.present = IsFirst(once, blocks);
+absl::Status FindView(const ShardingRule& rule, const std::vector<DimMap>& dims, const Shape& shape,
+                      std::span<const Interval> blocks, TensorView& view) {
   view.box = Box(static_cast<int>(dims.size()));
+  view.pads.resize(dims.size());
   for (size_t d = 0; d < dims.size(); ++d) {
-    ASSIGN_OR_RETURN(const Interval wide, UnclippedInterval(dims[d], rule.loops, blocks));
+    const DimMap& map = dims[d];
+    Interval wide;
+    if (map.loops.size() == 1) {
+      wide = UnclippedInterval(map, blocks[static_cast<size_t>(map.loops[0])]);
+    } else {
+      ASSIGN_OR_RETURN(wide, UnclippedInterval(map, rule.loops, blocks));
+    }
     const int64_t extent = shape[d];
     Interval box{std::clamp<int64_t>(wide.lo, 0, extent), std::clamp<int64_t>(wide.hi, 0, extent)};
     box.hi = std::max(box.lo, box.hi);
-    if (dims[d].slack && wide.hi < extent && IsLastBlock(dims[d], rule, blocks)) box.hi = extent;
+    if (map.slack && wide.hi < extent && IsLastBlock(map, rule, blocks)) box.hi = extent;
     view.box[static_cast<int>(d)] = box;
-    view.pads.push_back(box.empty() ? Pads{wide.size(), 0}
-                                    : Pads{box.lo - wide.lo, wide.hi - box.hi});
+    view.pads[d] = box.empty() ? Pads{wide.size(), 0} : Pads{box.lo - wide.lo, wide.hi - box.hi};
   }
-  return view;
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -57,15 +60,15 @@ absl::StatusOr<PartView> ViewPart(const ShardingRule& rule, std::span<const Shap
   part.results.reserve(results.size());
   for (size_t k = 0; k < operands.size(); ++k) {
     const OperandRule& operand = rule.operands[k];
-    ASSIGN_OR_RETURN(TensorView view,
-                     View(rule, operand.dims, operand.once_loops, operands[k], blocks));
-    part.operands.push_back(std::move(view));
+    TensorView& view = part.operands.emplace_back();
+    view.present = IsFirst(operand.once_loops, blocks);
+    RETURN_IF_ERROR(FindView(rule, operand.dims, operands[k], blocks, view));
   }
   for (size_t k = 0; k < results.size(); ++k) {
     const ResultRule& result = rule.results[k];
-    ASSIGN_OR_RETURN(TensorView view,
-                     View(rule, result.dims, result.once_loops, results[k], blocks));
-    part.results.push_back(std::move(view));
+    TensorView& view = part.results.emplace_back();
+    view.present = IsFirst(result.once_loops, blocks);
+    RETURN_IF_ERROR(FindView(rule, result.dims, results[k], blocks, view));
   }
   part.blocks = std::move(blocks);
   return part;

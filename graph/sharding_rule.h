@@ -137,6 +137,11 @@ absl::Status ValidateRule(const ShardingRule& rule, std::span<const TensorType> 
 // interval.
 absl::StatusOr<Interval> UnclippedInterval(const DimMap& map, const std::vector<LoopDim>& loops,
                                            std::span<const Interval> blocks);
+// The same of a map of one loop, for its block.
+inline Interval UnclippedInterval(const DimMap& map, Interval block) {
+  if (block.empty()) return {map.lo, map.lo};
+  return {map.stride * block.lo + map.lo, map.stride * (block.hi - 1) + map.hi};
+}
 
 std::string ToString(const ShardingRule& rule);
 

@@ -1,6 +1,7 @@
 #include "graph/parallel/parts.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -74,10 +75,13 @@ absl::StatusOr<std::vector<Part>> SomePartsOf(const Graph& graph, const Operator
   const std::vector<Shape> inputs = graph.InputShapes(op);
   const std::vector<Shape> outputs = graph.OutputShapes(op);
   std::vector<Part> parts;
-  absl::flat_hash_set<std::pair<int32_t, int32_t>> seen;  // device, term
+  // Device and term; not asked where each device comes once.
+  absl::flat_hash_set<std::pair<int32_t, int32_t>> seen;
+  const bool may_repeat =
+      std::ranges::adjacent_find(config.devices, std::greater_equal<>()) != config.devices.end();
   if (are_all) {
     parts.reserve(config.devices.size());
-    seen.reserve(config.devices.size());
+    if (may_repeat) seen.reserve(config.devices.size());
   }
   std::vector<int32_t> digit(anchor.loops.size());
   for (size_t p = 0; p < config.devices.size(); ++p) {
@@ -96,7 +100,7 @@ absl::StatusOr<std::vector<Part>> SomePartsOf(const Graph& graph, const Operator
       blocks.push_back(BlockOf(rule.loops[l].extent, degree, index));
       term = term * degree + index;
     }
-    if (!seen.insert({config.devices[p].value(), term}).second) continue;
+    if (may_repeat && !seen.insert({config.devices[p].value(), term}).second) continue;
     auto view = ViewPart(rule, inputs, outputs, std::move(blocks));
     if (!view.ok()) return Named(op, view.status());
     if (!HasResult(*view)) continue;

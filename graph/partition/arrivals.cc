@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "graph/partition/windows.h"
 #include "graph/support/sort.h"
 
@@ -21,30 +22,41 @@ struct HeldPiece {
 };
 
 int64_t VolumeOfIntersection(const Box& a, const Box& b) {
+  const std::span<const Interval> of_a = a.dims(), of_b = b.dims();
   int64_t volume = 1;
-  for (int d = 0; d < a.rank(); ++d) {
-    const Interval common = Intersect(a[d], b[d]);
+  for (size_t d = 0; d < of_a.size(); ++d) {
+    const Interval common = Intersect(of_a[d], of_b[d]);
     if (common.empty()) return 0;
     volume *= common.size();
   }
   return volume;
 }
 
-// Sums boxes that have nothing in common with those before; the largest single one counts at least.
+bool AreDisjoint(const Box& a, const Box& b) {
+  const std::span<const Interval> of_a = a.dims(), of_b = b.dims();
+  for (size_t d = 0; d < of_a.size(); ++d) {
+    if (Intersect(of_a[d], of_b[d]).empty()) return true;
+  }
+  return false;
+}
+
+// Sums boxes of which something is lacking, that have nothing in common with those before; the largest
+// single one counts at least.
 class DisjointSum {
  public:
   void Add(const Box& box, int64_t elements) {
+    if (elements == 0) return;
     largest_ = std::max(largest_, elements);
     if (taken_.size() == kMostCompared) return;
-    const auto meets = [&](const Box* other) { return VolumeOfIntersection(box, *other) > 0; };
-    if (std::any_of(taken_.begin(), taken_.end(), meets)) return;
+    const auto is_apart = [&](const Box* other) { return AreDisjoint(box, *other); };
+    if (!std::all_of(taken_.begin(), taken_.end(), is_apart)) return;
     taken_.push_back(&box);
     sum_ += elements;
   }
   int64_t sum() const { return std::max(sum_, largest_); }
 
  private:
-  std::vector<const Box*> taken_;
+  absl::InlinedVector<const Box*, 4> taken_;
   int64_t sum_ = 0, largest_ = 0;
 };
 
@@ -72,8 +84,8 @@ class Pieces {
     });
   }
 
-  // Terms of which every element of the tensor is the sum: all elements have as many. nullopt if
-  // that does not hold, or cannot be told, since the boxes of the terms are no grid.
+  // Terms of which every element of the tensor is the sum at least: so many where all have as many, 1
+  // where some have more. nullopt where some may have none, since the boxes of the terms are no grid.
   std::optional<int64_t> TermsOfElements(const Shape& shape) const {
     std::vector<HeldPiece> terms = list_;
     SortUnlessSorted(terms.begin(), terms.end(),
@@ -85,6 +97,7 @@ class Pieces {
     // The place of each term's box in the grid.
     std::vector<size_t> cells(terms.size(), 0);
     size_t count = 1;
+    bool overlap = false;
     for (size_t d = 0; d < shape.size(); ++d) {
       std::vector<Interval> cuts;
       const auto dim = static_cast<int>(d);
@@ -94,7 +107,7 @@ class Pieces {
       }
       SortUnlessSorted(cuts.begin(), cuts.end());
       cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
-      if (!Tile(cuts, shape[d])) return std::nullopt;
+      if (!Cover(cuts, shape[d], overlap)) return std::nullopt;
       count *= cuts.size();
       if (count > terms.size()) return std::nullopt;
       for (size_t k = 0; k < terms.size(); ++k) {
@@ -104,10 +117,9 @@ class Pieces {
     }
     std::vector<int64_t> in_cell(count, 0);
     for (size_t cell : cells) ++in_cell[cell];
-    for (int64_t number : in_cell) {
-      if (number != in_cell[0]) return std::nullopt;
-    }
-    return in_cell[0];
+    const auto [least, most] = std::minmax_element(in_cell.begin(), in_cell.end());
+    if (*least == 0) return std::nullopt;
+    return overlap || *least < *most ? 1 : *least;
   }
 
   // Elements of the box that a device, or a node (device -1), may hold whole: all terms of them.
@@ -125,12 +137,13 @@ class Pieces {
   }
 
  private:
-  // Whether the intervals, sorted, cover [0, extent) and each other nowhere.
-  static bool Tile(const std::vector<Interval>& cuts, int64_t extent) {
+  // Whether the intervals, sorted, cover [0, extent). Notes where they cover each other.
+  static bool Cover(const std::vector<Interval>& cuts, int64_t extent, bool& overlap) {
     int64_t end = 0;
     for (const Interval& cut : cuts) {
-      if (cut.lo != end) return false;
-      end = cut.hi;
+      if (cut.lo > end) return false;
+      overlap |= cut.lo < end;
+      end = std::max(end, cut.hi);
     }
     return end == extent;
   }
@@ -157,6 +170,7 @@ class Reader {
       const int64_t here = pieces_.Held(view.box, n, part.device.value(), terms_);
       at_device[d].Add(view.box, std::max<int64_t>(0, all - here));
       if (node_of_device_.empty()) continue;
+      if (here >= all) continue;
       const int64_t in_node = pieces_.Held(view.box, n, -1, terms_);
       const int64_t lacking = std::max<int64_t>(0, all - in_node);
       at_node[static_cast<size_t>(n)].Add(view.box, lacking);

@@ -21,7 +21,8 @@ struct Arrivals {
 
 // Least elements that arrive, whatever way Exchange finds, for what operators read of a tensor that
 // operators make: from the boxes alone, without building a fragment. An element that sums several
-// terms has to arrive where any of them is lacking. Empty lists where nothing is known: for tensors
+// terms has to arrive where any of them is lacking; where boxes cover each other, as those of gradients
+// with halos do, one that lies outside a device's own. Empty lists where nothing is known: for tensors
 // that persist or come from the host, and where the pieces are no grid. `node_of_device`: empty for
 // one node.
 Arrivals LeastArrivals(const Graph& graph, const Tensor& tensor, PartsByOp parts,

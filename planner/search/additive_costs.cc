@@ -204,13 +204,22 @@ std::optional<AdditiveTime> AdditiveCosts::OfSampledKernels(OpId anchor,
   return time;
 }
 
-AdditiveTime AdditiveCosts::OfTensor(TensorId id, const WeightLayouts* layouts) {
+ExchangeTime AdditiveCosts::OfTensor(TensorId id, ExchangePricing pricing) {
   const Tensor& tensor = graph_.tensor(id);
-  std::vector<DemandGroup>& groups = groups_[id.index()];
+  const bool sums = pricing != ExchangePricing::kWhole && MakesSums(tensor);
+  const bool is_least = pricing == ExchangePricing::kByBytes && sums;
+  if (pricing == ExchangePricing::kSumsWhole ? !sums : pricing == ExchangePricing::kByBytes) {
+    if (const auto time = OfArrivingBytes(tensor); time.has_value()) return {*time, is_least};
+    if (pricing == ExchangePricing::kByBytes) return {{}, true};
+  }
+  return {OfTasks(tensor)};
+}
+
+AdditiveTime AdditiveCosts::OfTasks(const Tensor& tensor) {
+  std::vector<DemandGroup>& groups = groups_[tensor.id.index()];
   if (groups.empty()) groups = FindDemandGroups(graph_, tensor);
   TensorFragmentsBuilder builder(
-      graph_, tensor, parts_,
-      {.groups = groups, .layouts = layouts, .outlines = !options_.native_formats}, options_);
+      graph_, tensor, parts_, {.groups = groups, .outlines = !options_.native_formats}, options_);
   TensorContent content = builder.content();
   if (const auto known = Remembered(content); known.has_value()) return *known;
   builder.Solve();
@@ -242,13 +251,15 @@ void AdditiveCosts::Remember(TensorContent content, AdditiveTime time) {
 }
 
 // Whether what the parts make of the tensor has to be added somewhere.
-bool AdditiveCosts::MakesSums(const Tensor& tensor) const {
+bool AdditiveCosts::MakesSums(const Tensor& tensor) {
   int64_t elements = 0;
   for (OpId id : graph_.producers(tensor.id)) {
     const std::vector<TensorId>& outputs = graph_.op(id).outputs;
-    std::set<int32_t> terms;
+    ++met_;
     for (const Part& part : parts_[id.index()]) {
-      if (!terms.insert(part.term).second) continue;
+      const auto term = static_cast<size_t>(part.term);
+      if (term_met_.size() <= term) term_met_.resize(term + 1, 0);
+      if (std::exchange(term_met_[term], met_) == met_) continue;
       for (size_t k = 0; k < outputs.size(); ++k) {
         const TensorView& view = part.view.results[k];
         if (outputs[k] == tensor.id && view.present) elements += view.box.volume();
@@ -259,9 +270,7 @@ bool AdditiveCosts::MakesSums(const Tensor& tensor) const {
 }
 
 // What comes from other nodes is shared out over a node's devices as what they get in all.
-std::optional<AdditiveTime> AdditiveCosts::OfArrivingBytes(TensorId id) {
-  const Tensor& tensor = graph_.tensor(id);
-  if (MakesSums(tensor)) return std::nullopt;
+std::optional<AdditiveTime> AdditiveCosts::OfArrivingBytes(const Tensor& tensor) {
   const Arrivals arrivals =
       LeastArrivals(graph_, tensor, parts_, options_.node_of_device, options_.devices);
   if (arrivals.at_device.empty()) return std::nullopt;
@@ -289,8 +298,8 @@ std::optional<AdditiveTime> AdditiveCosts::OfArrivingBytes(TensorId id) {
 }
 
 // With the parts of one anchor that reads the weight.
-AdditiveTime AdditiveCosts::OfWeight(size_t weight) {
-  AdditiveTime time;
+ExchangeTime AdditiveCosts::OfWeight(size_t weight, ExchangePricing pricing) {
+  ExchangeTime time;
   const WeightLayouts layouts = ResolveWeightLayout(graph_, defaults_, weight, parts_);
   std::vector<std::vector<Part>> parts;
   std::set<TensorId> gradients;
@@ -299,24 +308,24 @@ AdditiveTime AdditiveCosts::OfWeight(size_t weight) {
     auto made = UpdateParts(graph_, op, layouts.update);
     if (!made.ok()) return time;
     parts.push_back(*std::move(made));
-    time += OfGraph(MakeOperatorFragment(graph_, op, parts.back(), &layouts, options_).graph);
+    time.time.compute += BusiestOf(op, parts.back());
     for (TensorId input : op.inputs) {
       if (graph_.tensor(input).kind == TensorKind::kActivation) gradients.insert(input);
     }
   }
   for (size_t u = 0; u < parts.size(); ++u) parts_[updates_[weight][u].index()] = parts[u];
-  for (TensorId gradient : gradients) time += OfTensor(gradient, nullptr);
+  for (TensorId gradient : gradients) time += OfTensor(gradient, pricing);
   for (OpId id : updates_[weight]) parts_[id.index()] = {};
-  time.compute /= readers_[weight];
-  time.communication /= readers_[weight];
+  time.time.compute /= readers_[weight];
+  time.time.communication /= readers_[weight];
   return time;
 }
 
-AdditiveTime AdditiveCosts::OfExchanges(const ConfiguredAnchor& one) {
+ExchangeTime AdditiveCosts::OfExchanges(const ConfiguredAnchor& one, ExchangePricing pricing) {
   Set(one);
-  AdditiveTime time;
-  for (TensorId id : own_[one.anchor.index()]) time += OfTensor(id, nullptr);
-  for (size_t weight : weights_[one.anchor.index()]) time += OfWeight(weight);
+  ExchangeTime time;
+  for (TensorId id : own_[one.anchor.index()]) time += OfTensor(id, pricing);
+  for (size_t weight : weights_[one.anchor.index()]) time += OfWeight(weight, pricing);
   Unset(one);
   return time;
 }
@@ -340,15 +349,12 @@ std::vector<int64_t> AdditiveCosts::KeptBytes(const ConfiguredAnchor& one) {
   return kept;
 }
 
-AdditiveTime AdditiveCosts::Between(const Pair& pair, const ConfiguredAnchor& a,
-                                    const ConfiguredAnchor& b, bool by_bytes) {
+ExchangeTime AdditiveCosts::Between(const Pair& pair, const ConfiguredAnchor& a,
+                                    const ConfiguredAnchor& b, ExchangePricing pricing) {
   Set(a);
   Set(b);
-  AdditiveTime time;
-  for (TensorId id : pair.tensors) {
-    const std::optional<AdditiveTime> of_bytes = by_bytes ? OfArrivingBytes(id) : std::nullopt;
-    time += of_bytes.has_value() ? *of_bytes : OfTensor(id, nullptr);
-  }
+  ExchangeTime time;
+  for (TensorId id : pair.tensors) time += OfTensor(id, pricing);
   Unset(a);
   Unset(b);
   return time;

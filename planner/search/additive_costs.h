@@ -25,6 +25,27 @@ struct AdditiveTime {
   }
 };
 
+// How exchanges are priced.
+enum class ExchangePricing : uint8_t {
+  kWhole,  // as tasks
+  // Where no sums are made by the bytes that have to arrive (LeastArrivals), which are found much
+  // faster; others as tasks.
+  kSumsWhole,
+  kByBytes  // sums, too; nothing where the bytes are not known
+};
+
+// Time of exchanges; `is_least`: with sums by their bytes, which take about that at least.
+struct ExchangeTime {
+  AdditiveTime time;
+  bool is_least = false;
+
+  ExchangeTime& operator+=(const ExchangeTime& other) {
+    time += other.time;
+    is_least |= other.is_least;
+    return *this;
+  }
+};
+
 // An anchor's configuration and what it makes of it and its followers.
 struct ConfiguredAnchor {
   OpId anchor;
@@ -61,11 +82,10 @@ class AdditiveCosts {
   // nullopt where one of those does not fit.
   std::optional<AdditiveTime> OfSampledKernels(OpId anchor, const ParallelConfig& config);
   // Exchanges among them, with the gradients and updates of weights.
-  AdditiveTime OfExchanges(const ConfiguredAnchor& one);
-  // Exchanges of two with each other; `by_bytes`: where no sums are made, the time of the bytes
-  // that have to arrive (LeastArrivals), which is found much faster.
-  AdditiveTime Between(const Pair& pair, const ConfiguredAnchor& a, const ConfiguredAnchor& b,
-                       bool by_bytes);
+  ExchangeTime OfExchanges(const ConfiguredAnchor& one, ExchangePricing pricing);
+  // Exchanges of two with each other.
+  ExchangeTime Between(const Pair& pair, const ConfiguredAnchor& a, const ConfiguredAnchor& b,
+                       ExchangePricing pricing);
   // Bytes, indexed by device, of the weights that no other anchor reads and of their states.
   std::vector<int64_t> KeptBytes(const ConfiguredAnchor& one);
 
@@ -79,14 +99,14 @@ class AdditiveCosts {
   // Nanoseconds of the device that the kernels of an operator's parts keep busy longest.
   int64_t BusiestOf(const Operator& op, std::span<const Part> parts);
   AdditiveTime OfGraph(const TaskGraph& tasks);
-  AdditiveTime OfTensor(TensorId id, const WeightLayouts* layouts);
+  ExchangeTime OfTensor(TensorId id, ExchangePricing pricing);
+  AdditiveTime OfTasks(const Tensor& tensor);
   std::optional<AdditiveTime> Remembered(const TensorContent& content);
   void Remember(TensorContent content, AdditiveTime time);
-  bool MakesSums(const Tensor& tensor) const;
-  // Time as messages from one device near and one far; nullopt where the bytes are not known or
-  // sums are made on the way.
-  std::optional<AdditiveTime> OfArrivingBytes(TensorId id);
-  AdditiveTime OfWeight(size_t weight);
+  bool MakesSums(const Tensor& tensor);
+  // Time as messages from one device near and one far; nullopt where the bytes are not known.
+  std::optional<AdditiveTime> OfArrivingBytes(const Tensor& tensor);
+  ExchangeTime OfWeight(size_t weight, ExchangePricing pricing);
 
   const Graph& graph_;
   const CostModel& model_;
@@ -105,6 +125,9 @@ class AdditiveCosts {
   std::vector<Pair> pairs_;
   std::vector<size_t> node_of_;       // indexed by device
   std::vector<DeviceId> near_, far_;  // indexed by device: a sender of the same node, of another
+  // Indexed by term: the question (MakesSums) in which it was met last; the last question's number.
+  std::vector<int64_t> term_met_;
+  int64_t met_ = 0;
   std::vector<std::vector<DemandGroup>> groups_;  // indexed by TensorId; empty until asked for
   std::vector<std::span<const Part>> parts_;      // indexed by OpId; empty between calls
   // Times of exchanges found before: those asked for since the older ones were put aside, and

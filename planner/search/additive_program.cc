@@ -23,6 +23,9 @@ constexpr size_t kFewTables = 32, kFewDevicesOfTables = 16;
 // Candidates, for each that is kept, whose exchanges are looked at: the fastest kernels.
 constexpr size_t kPreselected = 4;
 
+// Branches, where like operators share a choice and where each has its own.
+constexpr int64_t kBranchesTogether = 1024, kBranchesApart = 1;
+
 // Memory for times of exchanges, of all threads together.
 constexpr Bytes kMostOfTimes(int64_t{128} << 20);
 
@@ -125,6 +128,17 @@ class AdditiveProgram::Maker {
 
   bool FindCosts() { return FindSets() && FindTables(); }
 
+  bool PriceWhole() {
+    std::vector<Entry> open;
+    for (size_t k = 0; k < tables_.size(); ++k) {
+      for (size_t place = 0; place < tables_[k].size(); ++place) {
+        if (tables_[k][place].is_least) open.push_back({k, place});
+      }
+    }
+    Price(open);
+    return !stop_();
+  }
+
   ChoiceProblem ChoicesAt(double share, bool together) const {
     ChoiceProblem choices;
     choices.nodes.resize(NodeCount(together));
@@ -136,6 +150,17 @@ class AdditiveProgram::Maker {
     }
     AddEdges(share, together, choices);
     return choices;
+  }
+
+  std::optional<Choices> LeastChoices(double share, bool together) {
+    const int64_t branches = together ? kBranchesTogether : kBranchesApart;
+    while (!stop_()) {
+      Choices least = MinimizeChoices(ChoicesAt(share, together), branches);
+      const std::vector<Entry> open = OpenOf(least.candidate, together);
+      if (open.empty()) return least;
+      Price(open);
+    }
+    return std::nullopt;
   }
 
   Strategy StrategyOf(std::span<const int32_t> candidate, bool together) const {
@@ -217,14 +242,46 @@ class AdditiveProgram::Maker {
     }
     const size_t most = std::max(kept, MostCandidates(devices_));
     set = BestOf(std::move(set), kept, kPreselected * most);
-    CandidateSet priced;
+    return BestPriced(set, kept, most, costs);
+  }
+
+  // The first `kept`, and others whose kernels and exchanges take least, `most` in all. Exchanges are
+  // priced as tasks in the order of their bytes, as long as that may bring a better candidate. Empty
+  // where stopped.
+  CandidateSet BestPriced(const CandidateSet& set, size_t kept, size_t most,
+                          AdditiveCosts& costs) const {
+    CandidateSet made;
+    std::vector<AdditiveTime> of_kernels;
+    std::vector<std::pair<int64_t, size_t>> order;  // by least time; the first `kept` lead
     for (const ConfiguredAnchor& one : set.configs) {
       if (stop_()) return {};
-      auto made = costs.Configure(anchor, one.config);
-      if (!made.has_value()) continue;
-      priced.times.push_back(costs.OfKernels(*made));
-      priced.times.back() += costs.OfExchanges(*made);
-      priced.configs.push_back(*std::move(made));
+      auto configured = costs.Configure(one.anchor, one.config);
+      if (!configured.has_value()) continue;
+      of_kernels.push_back(costs.OfKernels(*configured));
+      AdditiveTime least = of_kernels.back();
+      least += costs.OfExchanges(*configured, ExchangePricing::kByBytes).time;
+      order.emplace_back(order.size() < kept ? -1 : SumOf(least), order.size());
+      made.configs.push_back(*std::move(configured));
+    }
+    std::sort(order.begin(), order.end());
+    std::vector<int64_t> best;  // of those behind `kept`, the fastest, sorted
+    std::vector<std::optional<AdditiveTime>> times(order.size());
+    for (const auto& [least, c] : order) {
+      if (stop_()) return {};
+      const bool is_full = c >= kept && best.size() == most - kept;
+      if (is_full && (best.empty() || least > best.back())) break;
+      times[c] = of_kernels[c];
+      *times[c] += costs.OfExchanges(made.configs[c], ExchangePricing::kWhole).time;
+      if (c < kept) continue;
+      const int64_t time = SumOf(*times[c]);
+      best.insert(std::upper_bound(best.begin(), best.end(), time), time);
+      best.resize(std::min(best.size(), most - kept));
+    }
+    CandidateSet priced;
+    for (size_t c = 0; c < times.size(); ++c) {
+      if (!times[c].has_value()) continue;
+      priced.times.push_back(*times[c]);
+      priced.configs.push_back(std::move(made.configs[c]));
     }
     return BestOf(std::move(priced), kept, most);
   }
@@ -233,8 +290,7 @@ class AdditiveProgram::Maker {
   static CandidateSet BestOf(CandidateSet set, size_t kept, size_t most) {
     std::vector<std::pair<int64_t, size_t>> order;
     for (size_t c = 0; c < set.configs.size(); ++c) {
-      const AdditiveTime time = set.times[c];
-      order.emplace_back(c < kept ? -1 : time.compute + time.communication, c);
+      order.emplace_back(c < kept ? -1 : SumOf(set.times[c]), c);
     }
     std::sort(order.begin(), order.end());
     if (order.size() > most) order.resize(most);
@@ -245,6 +301,8 @@ class AdditiveProgram::Maker {
     }
     return best;
   }
+
+  static int64_t SumOf(AdditiveTime time) { return time.compute + time.communication; }
 
   static void AddConfig(ParallelConfig config, std::vector<ParallelConfig>& configs) {
     if (std::find(configs.begin(), configs.end(), config) == configs.end()) {
@@ -278,43 +336,82 @@ class AdditiveProgram::Maker {
     }
   }
 
+  // Place of an exchange in the tables.
+  struct Entry {
+    size_t table, place;
+    auto operator<=>(const Entry&) const = default;
+  };
+
   // Pairs that exchange like tensors between operators of the same sets have one table.
   bool FindTables() {
-    std::vector<const AdditiveCosts::Pair*> firsts;
     const auto pairs = costs_.first().pairs();
     const std::vector<int32_t> kinds = costs_.first().KindsOfPairs(set_of_);
     for (size_t k = 0; k < pairs.size(); ++k) {
       table_of_.push_back(static_cast<size_t>(kinds[k]));
-      if (table_of_.back() == firsts.size()) firsts.push_back(&pairs[k]);
+      if (table_of_.back() == firsts_.size()) firsts_.push_back(&pairs[k]);
     }
-    const bool by_bytes =
-        firsts.size() > kFewTables ||
-        firsts.size() * static_cast<size_t>(devices_) > kFewTables * kFewDevicesOfTables;
-    tables_.resize(firsts.size());
+    if (firsts_.size() > kFewTables ||
+        firsts_.size() * static_cast<size_t>(devices_) > kFewTables * kFewDevicesOfTables) {
+      pricing_ = ExchangePricing::kSumsWhole;
+    }
+    tables_.resize(firsts_.size());
     std::atomic<bool> stopped = false;
-    threads_.ForEach(firsts.size(), [&](size_t k) {
+    threads_.ForEach(firsts_.size(), [&](size_t k) {
       const CostsOfThreads::Lent costs = costs_.Lend();
-      const std::vector<ConfiguredAnchor> of_b = ConfigsOf(firsts[k]->b);
-      for (const ConfiguredAnchor& a : ConfigsOf(firsts[k]->a)) {
+      const std::vector<ConfiguredAnchor> of_b = ConfigsOf(firsts_[k]->b);
+      for (const ConfiguredAnchor& a : ConfigsOf(firsts_[k]->a)) {
         for (const ConfiguredAnchor& b : of_b) {
           if (stop_()) stopped = true;
           if (stopped) return;
-          tables_[k].push_back(costs->Between(*firsts[k], a, b, by_bytes));
+          ExchangeTime& one =
+              tables_[k].emplace_back(costs->Between(*firsts_[k], a, b, ExchangePricing::kByBytes));
+          one.is_least |= pricing_ == ExchangePricing::kWhole;
         }
       }
     });
     return !stopped;
   }
 
+  // What these choices exchange that is not priced whole.
+  std::vector<Entry> OpenOf(std::span<const int32_t> candidate, bool together) {
+    std::vector<Entry> open;
+    for (size_t p = 0; p < table_of_.size(); ++p) {
+      const AdditiveCosts::Pair& pair = costs_.first().pairs()[p];
+      const auto a = static_cast<size_t>(candidate[NodeOf(pair.a, together)]);
+      const auto b = static_cast<size_t>(candidate[NodeOf(pair.b, together)]);
+      const Entry entry{table_of_[p], a * SetOf(pair.b).configs.size() + b};
+      if (At(entry).is_least) open.push_back(entry);
+    }
+    std::sort(open.begin(), open.end());
+    open.erase(std::unique(open.begin(), open.end()), open.end());
+    return open;
+  }
+
+  ExchangeTime& At(Entry entry) { return tables_[entry.table][entry.place]; }
+
+  void Price(std::span<const Entry> open) {
+    threads_.ForEach(open.size(), [&](size_t k) {
+      if (stop_()) return;
+      const AdditiveCosts::Pair& pair = *firsts_[open[k].table];
+      const size_t columns = SetOf(pair.b).configs.size();
+      const CostsOfThreads::Lent costs = costs_.Lend();
+      At(open[k]) = costs->Between(pair, ConfigOf(pair.a, open[k].place / columns),
+                                   ConfigOf(pair.b, open[k].place % columns), pricing_);
+    });
+  }
+
   // The candidates of an anchor, which has the configurations of the first of its set.
   std::vector<ConfiguredAnchor> ConfigsOf(OpId anchor) const {
     std::vector<ConfiguredAnchor> configs;
-    for (const ConfiguredAnchor& one : SetOf(anchor).configs) {
-      auto made = costs_.first().Configure(anchor, one.config);
-      CHECK(made.has_value()) << "does not fit an operator like one that it fits";
-      configs.push_back(*std::move(made));
+    for (size_t c = 0; c < SetOf(anchor).configs.size(); ++c) {
+      configs.push_back(ConfigOf(anchor, c));
     }
     return configs;
+  }
+  ConfiguredAnchor ConfigOf(OpId anchor, size_t candidate) const {
+    auto made = costs_.first().Configure(anchor, SetOf(anchor).configs[candidate].config);
+    CHECK(made.has_value()) << "does not fit an operator like one that it fits";
+    return *std::move(made);
   }
 
   const CandidateSet& SetOf(OpId anchor) const {
@@ -344,17 +441,17 @@ class AdditiveProgram::Maker {
   void AddEdges(double share, bool together, ChoiceProblem& choices) const {
     for (size_t p = 0; p < table_of_.size(); ++p) {
       const AdditiveCosts::Pair& pair = costs_.first().pairs()[p];
-      const std::vector<AdditiveTime>& table = tables_[table_of_[p]];
+      const std::vector<ExchangeTime>& table = tables_[table_of_[p]];
       const auto a = static_cast<int32_t>(NodeOf(pair.a, together));
       const auto b = static_cast<int32_t>(NodeOf(pair.b, together));
       if (a == b) {
         auto& costs = choices.nodes[static_cast<size_t>(a)];
         const size_t same = costs.size() + 1;
-        for (size_t c = 0; c < costs.size(); ++c) costs[c] += Weighted(table[c * same], share);
+        for (size_t c = 0; c < costs.size(); ++c) costs[c] += Weighted(table[c * same].time, share);
         continue;
       }
       ChoiceProblem::Edge edge{a, b, {}};
-      for (AdditiveTime time : table) edge.cost.push_back(Weighted(time, share));
+      for (const ExchangeTime& one : table) edge.cost.push_back(Weighted(one.time, share));
       choices.edges.push_back(std::move(edge));
     }
   }
@@ -368,9 +465,11 @@ class AdditiveProgram::Maker {
   const int32_t devices_;
   std::vector<int32_t> set_of_, place_of_;  // indexed by OpId of an anchor
   std::vector<CandidateSet> sets_;
-  std::vector<size_t> table_of_;  // indexed by pair
+  std::vector<size_t> table_of_;                    // indexed by pair
+  std::vector<const AdditiveCosts::Pair*> firsts_;  // indexed by table: the first pair that has it
+  ExchangePricing pricing_ = ExchangePricing::kWhole;
   // By candidate of the pair's first anchor, then of its second.
-  std::vector<std::vector<AdditiveTime>> tables_;
+  std::vector<std::vector<ExchangeTime>> tables_;
 };
 
 AdditiveProgram::AdditiveProgram(const SearchProblem& problem, const Strategy& base,
@@ -380,6 +479,12 @@ AdditiveProgram::AdditiveProgram(const SearchProblem& problem, const Strategy& b
 AdditiveProgram::~AdditiveProgram() = default;
 
 bool AdditiveProgram::FindCosts() { return maker_->FindCosts(); }
+
+bool AdditiveProgram::PriceWhole() { return maker_->PriceWhole(); }
+
+std::optional<Choices> AdditiveProgram::LeastChoices(double share, bool together) {
+  return maker_->LeastChoices(share, together);
+}
 
 ChoiceProblem AdditiveProgram::ChoicesAt(double share, bool together) const {
   return maker_->ChoicesAt(share, together);

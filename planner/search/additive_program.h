@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,14 +28,20 @@ class AdditiveProgram {
                   const std::function<bool()>& stop, WorkerThreads& threads);
   ~AdditiveProgram();
 
-  // Prices candidates and exchanges, on all the threads. False where `stop`, asked in between by
-  // all of them, was true: then nothing else may be asked.
+  // Prices candidates, and exchanges at least, on all the threads. False where `stop`, asked in between
+  // by all of them, was true, here and below: then nothing else may be asked.
   bool FindCosts();
+  // Prices all exchanges that are priced at least so far: that make sums and, where there are few, all.
+  bool PriceWhole();
 
   // Costs in nanoseconds where `share` of communication counts. `together`: like operators
   // (LikeClasses) share one choice, so that any number of repeated blocks is as quick as one;
   // otherwise each operator chooses by itself.
   ChoiceProblem ChoicesAt(double share, bool together) const;
+  // Choices that cost least, by elimination (MinimizeChoices). Exchanges are priced whole where choices
+  // have them that cost least by what is known so far; those with others cost no less. nullopt where
+  // stopped.
+  std::optional<Choices> LeastChoices(double share, bool together);
   Strategy StrategyOf(std::span<const int32_t> candidate, bool together) const;
   // Memory of each device, in bytes, that weights of one reader and their states take for certain;
   // only of devices where that may be too much.

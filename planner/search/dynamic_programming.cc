@@ -1,6 +1,7 @@
 #include "planner/search/dynamic_programming.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "graph/support/status_macros.h"
@@ -8,13 +9,6 @@
 #include "planner/search/search_state.h"
 
 namespace partita {
-namespace {
-
-// Branches, where like operators share a choice and where each has its own.
-constexpr int64_t kBranchesTogether = 1024, kBranchesApart = 1;
-
-}  // namespace
-
 std::vector<NamedStrategy> DynamicProgrammingStarts(const SearchProblem& problem,
                                                     const Strategy& base,
                                                     const std::function<bool()>& stop,
@@ -25,9 +19,9 @@ std::vector<NamedStrategy> DynamicProgrammingStarts(const SearchProblem& problem
   std::vector<NamedStrategy> found;
   for (double share : kCommunicationShares) {
     for (bool together : {true, false}) {
-      const Choices least = MinimizeChoices(program.ChoicesAt(share, together),
-                                            together ? kBranchesTogether : kBranchesApart);
-      Strategy strategy = program.StrategyOf(least.candidate, together);
+      const std::optional<Choices> least = program.LeastChoices(share, together);
+      if (!least.has_value()) return {};
+      Strategy strategy = program.StrategyOf(least->candidate, together);
       const auto is_same = [&](const NamedStrategy& other) { return other.strategy == strategy; };
       if (std::any_of(found.begin(), found.end(), is_same)) continue;
       found.push_back({"dynamic_programming", std::move(strategy)});

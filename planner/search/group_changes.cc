@@ -167,7 +167,9 @@ ChangeSet GroupChanges::Split(const Wanted& wanted, const std::vector<Copy>& cha
   std::optional<int64_t> before;
   int64_t most = 0;
   if (HasLevels(wanted.kind)) before = costs_->Of(wanted.strategy, first);
-  if (before.has_value()) most = MostOf(levels_.back(), *before, wanted);
+  if (before.has_value()) {
+    most = MostOf(levels_[std::min(wanted.level, levels_.size() - 1)], *before, wanted);
+  }
   for (const ParallelConfig& config : SplitsOf(wanted.group[0], wanted)) {
     if (state_.IsStopped()) break;
     std::vector<OperatorDecision> decisions = SwapIn(wanted, config, chains);

@@ -41,7 +41,7 @@ absl::StatusOr<SearchResult> SearchIlp(const SearchProblem& problem, const Searc
   const Strategy base = state.has_best() ? state.best() : problem.starts[0].strategy;
   const std::function<bool()> stop = [&state] { return state.IsStopped(); };
   AdditiveProgram program(problem, base, stop, state.threads());
-  if (!program.FindCosts()) {
+  if (!program.FindCosts() || !program.PriceWhole()) {
     state.Done();
     return state.Finish();
   }

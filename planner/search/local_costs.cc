@@ -36,7 +36,7 @@ LocalCosts::Number LocalCosts::NumberOf(OpId anchor, const ParallelConfig& confi
   auto made = costs_.Configure(anchor, config);
   if (kernels.has_value() && made.has_value()) {
     number = static_cast<Number>(own_.size());
-    own_.push_back(SumOf(*kernels) + SumOf(costs_.OfExchanges(*made)));
+    own_.push_back({SumOf(*kernels), costs_.OfExchanges(*made, ExchangePricing::kByBytes)});
     Keep(number, *std::move(made));
   }
   numbers.emplace(config, number);
@@ -66,15 +66,13 @@ void LocalCosts::LimitParts() {
   of_parts_ = Bytes(0);
 }
 
-int64_t LocalCosts::OfPair(size_t pair, const Strategy& strategy, Number number_a,
-                           Number number_b) {
-  const AdditiveCosts::Pair& both = costs_.pairs()[pair];
-  const ParallelConfig& a = strategy.configs[both.a.index()];
-  const ParallelConfig& b = strategy.configs[both.b.index()];
-  const auto [at, is_new] = of_pairs_.try_emplace({kind_of_pair_[pair], number_a, number_b}, 0);
+const ExchangeTime& LocalCosts::OfPair(const Question& one, const Strategy& strategy) {
+  const auto [at, is_new] = of_pairs_.try_emplace({kind_of_pair_[one.pair], one.a, one.b});
   if (is_new) {
-    at->second = SumOf(costs_.Between(both, PartsUnder(both.a, a, number_a),
-                                      PartsUnder(both.b, b, number_b), true));
+    const AdditiveCosts::Pair& both = costs_.pairs()[one.pair];
+    const ConfiguredAnchor& a = PartsUnder(both.a, strategy.configs[both.a.index()], one.a);
+    const ConfiguredAnchor& b = PartsUnder(both.b, strategy.configs[both.b.index()], one.b);
+    at->second = costs_.Between(both, a, b, ExchangePricing::kByBytes);
   }
   return at->second;
 }
@@ -90,15 +88,36 @@ bool LocalCosts::AddPairs(OpId anchor, bool inside, const Strategy& strategy, in
     if ((of_other >= 0) != inside || (inside && other < anchor)) continue;
     if (!inside) of_other = NumberOf(other, strategy.configs[other.index()]);
     if (of_other < 0) return false;
-    sum += both.a == anchor ? OfPair(pair, strategy, number, of_other)
-                            : OfPair(pair, strategy, of_other, number);
+    Question one = both.a == anchor ? Question{anchor, pair, number, of_other}
+                                    : Question{anchor, pair, of_other, number};
+    const ExchangeTime& exchanged = OfPair(one, strategy);
+    sum += one.added = SumOf(exchanged.time);
+    if (exchanged.is_least) open_.push_back(one);
   }
   return true;
+}
+
+int64_t LocalCosts::WholeOf(const Question& one, const Strategy& strategy) {
+  const bool is_own = one.pair == Question::kOwn;
+  ExchangeTime& known = is_own ? own_[static_cast<size_t>(one.a)].exchanges
+                               : of_pairs_.at({kind_of_pair_[one.pair], one.a, one.b});
+  if (!known.is_least) return SumOf(known.time);
+  if (is_own) {
+    const ParallelConfig& config = strategy.configs[one.anchor.index()];
+    known = costs_.OfExchanges(PartsUnder(one.anchor, config, one.a), ExchangePricing::kSumsWhole);
+  } else {
+    const AdditiveCosts::Pair& both = costs_.pairs()[one.pair];
+    const ConfiguredAnchor& a = PartsUnder(both.a, strategy.configs[both.a.index()], one.a);
+    const ConfiguredAnchor& b = PartsUnder(both.b, strategy.configs[both.b.index()], one.b);
+    known = costs_.Between(both, a, b, ExchangePricing::kSumsWhole);
+  }
+  return SumOf(known.time);
 }
 
 std::optional<int64_t> LocalCosts::Of(const Strategy& strategy, std::span<const OpId> anchors,
                                       int64_t most) {
   LimitParts();
+  open_.clear();
   int64_t sum = 0;
   bool fits = true;
   for (OpId anchor : anchors) {
@@ -106,14 +125,23 @@ std::optional<int64_t> LocalCosts::Of(const Strategy& strategy, std::span<const 
     number_in_[anchor.index()] = number;
     fits = fits && number >= 0;
     if (!fits) break;
-    sum += own_[static_cast<size_t>(number)];
+    const Own& own = own_[static_cast<size_t>(number)];
+    const int64_t exchanges = SumOf(own.exchanges.time);
+    sum += own.kernels + exchanges;
+    if (!own.exchanges.is_least) continue;
+    open_.push_back({anchor, Question::kOwn, number, number, exchanges});
   }
   // What is known of other pairs of configurations comes first.
   for (bool inside : {false, true}) {
     for (OpId anchor : anchors) fits = fits && AddPairs(anchor, inside, strategy, most, sum);
   }
   for (OpId anchor : anchors) number_in_[anchor.index()] = -1;
-  return fits ? std::optional(sum) : std::nullopt;
+  if (!fits) return std::nullopt;
+  for (const Question& one : open_) {
+    if (sum > most) break;
+    sum += WholeOf(one, strategy) - one.added;
+  }
+  return sum;
 }
 
 }  // namespace partita

@@ -23,7 +23,8 @@ class LocalCosts {
 
   // Nanoseconds of the anchors' kernels, of what they exchange among themselves and with others, and
   // of gradients and updates of their weights, by a few parts and by bytes. nullopt where a
-  // configuration does not fit. Of what costs more than `most` perhaps only a part that does, for less.
+  // configuration does not fit. Of what costs more than `most` perhaps only a part that does, or what its
+  // bytes take, for less.
   std::optional<int64_t> Of(const Strategy& strategy, std::span<const OpId> anchors,
                             int64_t most = std::numeric_limits<int64_t>::max());
 
@@ -44,11 +45,26 @@ class LocalCosts {
   void Keep(Number number, ConfiguredAnchor made);
   // Forgets parts where they take too much memory.
   void LimitParts();
-  // Exchanges of the anchor, one of those at hand, with those of them behind it, or with others, as long
-  // as `sum` is at most `most`. False where a configuration does not fit.
+  // A configuration without exchanges with others.
+  struct Own {
+    int64_t kernels = 0;     // nanoseconds
+    ExchangeTime exchanges;  // at least, until all of them is asked for
+  };
+  // A cost at hand: of a pair, or of an anchor's own exchanges.
+  struct Question {
+    static constexpr size_t kOwn = SIZE_MAX;
+    OpId anchor;
+    size_t pair;
+    Number a, b;
+    int64_t added = 0;  // nanoseconds, to the sum
+  };
+  // Adds what the anchor, one of those at hand, exchanges with those of them behind it, or with others, as
+  // long as `sum` is at most `most`. False where a configuration does not fit.
   bool AddPairs(OpId anchor, bool inside, const Strategy& strategy, int64_t most, int64_t& sum);
-  // `number_a` and `number_b`: of the pair's configurations, which fit.
-  int64_t OfPair(size_t pair, const Strategy& strategy, Number number_a, Number number_b);
+  // The numbers are those of the pair's configurations, which fit. At least, until all is asked for.
+  const ExchangeTime& OfPair(const Question& one, const Strategy& strategy);
+  // What exchanges take whole.
+  int64_t WholeOf(const Question& one, const Strategy& strategy);
 
   AdditiveCosts costs_;
   const std::vector<int32_t> class_of_;      // indexed by OpId: of like anchors
@@ -56,11 +72,12 @@ class LocalCosts {
   std::vector<OfAnchor> anchors_;            // indexed by OpId
   Bytes of_parts_;                           // memory that their parts take
   std::vector<absl::flat_hash_map<ParallelConfig, Number>> numbers_;  // by class
-  std::vector<int64_t> own_;  // by number: without exchanges with others
+  std::vector<Own> own_;                                              // by number
+  std::vector<Question> open_;  // of the anchors at hand: what may cost more
   // Indexed by OpId: of the anchors at hand their configurations' numbers; -1: of others.
   std::vector<Number> number_in_;
   // Keyed by kind of pair, and the numbers.
-  absl::flat_hash_map<std::tuple<int32_t, Number, Number>, int64_t> of_pairs_;
+  absl::flat_hash_map<std::tuple<int32_t, Number, Number>, ExchangeTime> of_pairs_;
 };
 
 }  // namespace partita
