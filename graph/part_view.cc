@@ -30,20 +30,29 @@ absl::Status FindView(const ShardingRule& rule, const std::vector<DimMap>& dims,
                       std::span<const Interval> blocks, TensorView& view) {
   view.box = Box(static_cast<int>(dims.size()));
   view.pads.resize(dims.size());
+  if (dims.empty()) return absl::OkStatus();
+  Interval* const boxes = &view.box[0];
+  Pads* const pads = view.pads.data();
+  const int64_t* const extents = shape.data();
   for (size_t d = 0; d < dims.size(); ++d) {
     const DimMap& map = dims[d];
+    const std::span<const int8_t> loops = map.loops;
     Interval wide;
-    if (map.loops.size() == 1) {
-      wide = UnclippedInterval(map, blocks[static_cast<size_t>(map.loops[0])]);
+    if (loops.size() == 1) {
+      wide = UnclippedInterval(map, blocks[static_cast<size_t>(loops[0])]);
     } else {
       ASSIGN_OR_RETURN(wide, UnclippedInterval(map, rule.loops, blocks));
     }
-    const int64_t extent = shape[d];
+    const int64_t extent = extents[d];
+    if (wide.lo >= 0 && wide.hi <= extent && wide.lo < wide.hi && !map.slack) {
+      boxes[d] = wide;
+      continue;
+    }
     Interval box{std::clamp<int64_t>(wide.lo, 0, extent), std::clamp<int64_t>(wide.hi, 0, extent)};
     box.hi = std::max(box.lo, box.hi);
     if (map.slack && wide.hi < extent && IsLastBlock(map, rule, blocks)) box.hi = extent;
-    view.box[static_cast<int>(d)] = box;
-    view.pads[d] = box.empty() ? Pads{wide.size(), 0} : Pads{box.lo - wide.lo, wide.hi - box.hi};
+    boxes[d] = box;
+    pads[d] = box.empty() ? Pads{wide.size(), 0} : Pads{box.lo - wide.lo, wide.hi - box.hi};
   }
   return absl::OkStatus();
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -201,9 +202,19 @@ struct TensorSetting {
 // All that the fragments of a tensor follow from, besides the options and the algorithms chosen for
 // its collectives: tensors of equal content have fragments that differ in the tensor's id only.
 using TensorContent = std::vector<int64_t>;
+template <class... Numbers>
+void AppendNumbers(TensorContent& content, Numbers... numbers) {
+  const int64_t list[] = {static_cast<int64_t>(numbers)...};
+  content.insert(content.end(), std::begin(list), std::end(list));
+}
 // Appends the box to numbers that something follows from, all boxes of which have one rank.
 inline void AppendBox(const Box& box, std::vector<int64_t>& content) {
-  for (const Interval& dim : box.dims()) content.insert(content.end(), {dim.lo, dim.hi});
+  size_t at = content.size();
+  content.resize(at + 2 * box.dims().size());
+  for (const Interval& dim : box.dims()) {
+    content[at++] = dim.lo;
+    content[at++] = dim.hi;
+  }
 }
 
 // The fragments of a tensor in the making: first its pieces and demands, then its solved exchanges

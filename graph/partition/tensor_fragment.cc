@@ -14,11 +14,6 @@ namespace {
 // Numbers of terms of one producer lie below this.
 constexpr int64_t kTermsPerProducer = 1 << 24;
 
-template <class... Numbers>
-void Append(TensorContent& content, Numbers... numbers) {
-  (content.push_back(static_cast<int64_t>(numbers)), ...);
-}
-
 // The fragment of one demand group.
 class GroupMaker {
  public:
@@ -75,24 +70,31 @@ class GroupMaker {
     fragment_.outer = builder_.buffers();
   }
 
+  // Numbers that AppendContent appends.
+  size_t content_size() const {
+    const size_t of_box = 2 * tensor_.type.shape.size();
+    return 5 + static_cast<size_t>(builder_.buffers()) * (3 + of_box) + 3 * x_.pieces.size() +
+           x_.demands.size() * (2 + of_box) + 2 * wanted_.size();
+  }
   // Appends all that the exchange follows from. A piece lies where its buffer does. Precondition:
   // nothing is solved.
   void AppendContent(TensorContent& content) const {
-    Append(content, reduction_, builder_.buffers(), x_.pieces.size(), x_.demands.size(),
-           wanted_.size());
+    AppendNumbers(content, reduction_, builder_.buffers(), x_.pieces.size(), x_.demands.size(),
+                  wanted_.size());
     for (int32_t b = 0; b < builder_.buffers(); ++b) {
       const Buffer& buffer = builder_.buffer(BufferId(b));
-      Append(content, buffer.device.value(), buffer.kind, buffer.dtype);
+      AppendNumbers(content, buffer.device.value(), buffer.kind, buffer.dtype);
       AppendBox(buffer.box, content);
     }
     for (size_t p = 0; p < x_.pieces.size(); ++p) {
-      Append(content, x_.piece_buffers[p].value(), x_.pieces[p].term, x_.piece_microbatches[p]);
+      AppendNumbers(content, x_.piece_buffers[p].value(), x_.pieces[p].term,
+                    x_.piece_microbatches[p]);
     }
     for (size_t j = 0; j < x_.demands.size(); ++j) {
-      Append(content, x_.demands[j].device.value(), x_.demand_buffers[j].value());
+      AppendNumbers(content, x_.demands[j].device.value(), x_.demand_buffers[j].value());
       AppendBox(x_.demands[j].box, content);
     }
-    for (const Wanted& wanted : wanted_) Append(content, wanted.demand, wanted.dtype);
+    for (const Wanted& wanted : wanted_) AppendNumbers(content, wanted.demand, wanted.dtype);
   }
 
   // Whether terms have to be added on the way to the demands. Precondition: AddPieces.
@@ -366,17 +368,22 @@ class TensorFragmentsBuilder::Maker {
   const Tensor& tensor() const { return tensor_; }
 
   TensorContent content() const {
-    TensorContent content;
-    Append(content, tensor_.kind, tensor_.type.dtype, tensor_.type.shape.size(), host_demand_,
-           makers_.size(), result_.read_begin.size());
+    size_t size = 6 + result_.read_begin.size() + 3 * demand_of_read_.size();
     for (size_t g = 0; g < makers_.size(); ++g) {
-      Append(content, groups_[g].consumers.empty(), groups_[g].after.size());
-      for (OpId op : groups_[g].after) Append(content, op.value());
+      size += 2 + groups_[g].after.size() + makers_[g].content_size();
+    }
+    TensorContent content;
+    content.reserve(size);
+    AppendNumbers(content, tensor_.kind, tensor_.type.dtype, tensor_.type.shape.size(),
+                  host_demand_, makers_.size(), result_.read_begin.size());
+    for (size_t g = 0; g < makers_.size(); ++g) {
+      AppendNumbers(content, groups_[g].consumers.empty(), groups_[g].after.size());
+      for (OpId op : groups_[g].after) AppendNumbers(content, op.value());
       makers_[g].AppendContent(content);
     }
     content.insert(content.end(), result_.read_begin.begin(), result_.read_begin.end());
     for (const DemandOfRead& read : demand_of_read_) {
-      Append(content, read.group, read.demand, read.wanted);
+      AppendNumbers(content, read.group, read.demand, read.wanted);
     }
     return content;
   }
