@@ -26,6 +26,10 @@ constexpr size_t kPreselected = 4;
 // Branches, where like operators share a choice and where each has its own.
 constexpr int64_t kBranchesTogether = 1024, kBranchesApart = 1;
 
+// Combinations of candidates, for each exchange that is not priced whole and each device, up to which
+// it takes less to find choices again and again than to price them all.
+constexpr size_t kComparedForPriced = 8;
+
 // Memory for times of exchanges, of all threads together.
 constexpr Bytes kMostOfTimes(int64_t{128} << 20);
 
@@ -126,16 +130,14 @@ class AdditiveProgram::Maker {
         costs_(problem.evaluator, threads.count(), kMostOfTimes),
         devices_(problem.space.devices()) {}
 
-  bool FindCosts() { return FindSets() && FindTables(); }
+  bool FindCosts() {
+    if (!FindSets() || !FindTables()) return false;
+    const size_t to_price = OpenEntries().size() * static_cast<size_t>(devices_);
+    return CombinationsToCompare() <= kComparedForPriced * to_price || PriceWhole();
+  }
 
   bool PriceWhole() {
-    std::vector<Entry> open;
-    for (size_t k = 0; k < tables_.size(); ++k) {
-      for (size_t place = 0; place < tables_[k].size(); ++place) {
-        if (tables_[k][place].is_least) open.push_back({k, place});
-      }
-    }
-    Price(open);
+    Price(OpenEntries());
     return !stop_();
   }
 
@@ -152,13 +154,19 @@ class AdditiveProgram::Maker {
     return choices;
   }
 
+  // Choices that one branch finds, which takes little, decide most of what is priced.
   std::optional<Choices> LeastChoices(double share, bool together) {
-    const int64_t branches = together ? kBranchesTogether : kBranchesApart;
+    int64_t branches = kBranchesApart;
     while (!stop_()) {
       Choices least = MinimizeChoices(ChoicesAt(share, together), branches);
       const std::vector<Entry> open = OpenOf(least.candidate, together);
-      if (open.empty()) return least;
-      Price(open);
+      if (!open.empty()) {
+        Price(open);
+      } else if (together && branches == kBranchesApart && !least.exact) {
+        branches = kBranchesTogether;
+      } else {
+        return least;
+      }
     }
     return std::nullopt;
   }
@@ -370,6 +378,27 @@ class AdditiveProgram::Maker {
       }
     });
     return !stopped;
+  }
+
+  std::vector<Entry> OpenEntries() const {
+    std::vector<Entry> open;
+    for (size_t k = 0; k < tables_.size(); ++k) {
+      for (size_t place = 0; place < tables_[k].size(); ++place) {
+        if (tables_[k][place].is_least) open.push_back({k, place});
+      }
+    }
+    return open;
+  }
+
+  // Candidates of three operators at a time, about as many as elimination compares where each operator
+  // chooses by itself.
+  size_t CombinationsToCompare() const {
+    size_t sum = 0;
+    for (size_t p = 0; p < table_of_.size(); ++p) {
+      const size_t candidates = SetOf(costs_.first().pairs()[p].a).configs.size();
+      sum += tables_[table_of_[p]].size() * candidates;
+    }
+    return sum;
   }
 
   // What these choices exchange that is not priced whole.

@@ -28,10 +28,12 @@ class AdditiveProgram {
                   const std::function<bool()>& stop, WorkerThreads& threads);
   ~AdditiveProgram();
 
-  // Prices candidates, and exchanges at least, on all the threads. False where `stop`, asked in between
-  // by all of them, was true, here and below: then nothing else may be asked.
+  // Prices candidates and exchanges, on all the threads. Where choices are found in much less time than
+  // exchanges are priced, those that make sums are priced at least, all of them where they are few. False
+  // where `stop`, asked in between by all threads, was true, here and below: then nothing else may be
+  // asked.
   bool FindCosts();
-  // Prices all exchanges that are priced at least so far: that make sums and, where there are few, all.
+  // Prices what is priced at least so far.
   bool PriceWhole();
 
   // Costs in nanoseconds where `share` of communication counts. `together`: like operators

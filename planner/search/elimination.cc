@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <span>
 #include <utility>
 
 namespace partita {
@@ -91,30 +92,14 @@ class Eliminator {
   // Of a node with at most two neighbours.
   void Eliminate(int32_t node) {
     const CostTable& own = cost_[Index(node)];
+    const CostTable none(own.size(), 0);  // of a neighbour with one candidate
     Eliminated gone{node, {}, {}};
-    std::vector<const CostTable*> tables;
-    size_t places = 1;
+    const CostTable* tables[] = {&none, &none};  // of the first and the last
     for (const auto& [other, cost] : edges_[Index(node)]) {
       gone.others.push_back(other);
-      tables.push_back(&cost);
-      places *= cost_[Index(other)].size();
+      tables[0] = std::exchange(tables[1], &cost);
     }
-    const size_t inner = gone.others.empty() ? 1 : cost_[Index(gone.others.back())].size();
-    CostTable least(places, std::numeric_limits<int64_t>::max());
-    gone.best.resize(places, 0);
-    for (size_t place = 0; place < places; ++place) {
-      const size_t of_last = place % inner, of_first = place / inner;
-      for (size_t c = 0; c < own.size(); ++c) {
-        int64_t cost = own[c];
-        if (!tables.empty()) cost += (*tables.back())[c * inner + of_last];
-        if (tables.size() > 1) {
-          cost += (*tables[0])[c * cost_[Index(gone.others[0])].size() + of_first];
-        }
-        if (cost >= least[place]) continue;
-        least[place] = cost;
-        gone.best[place] = static_cast<int32_t>(c);
-      }
-    }
+    const CostTable least = LeastOf(own, *tables[0], *tables[1], gone.best);
     Remove(node);
     if (gone.others.empty()) total_ += least[0];
     if (gone.others.size() == 1) {
@@ -123,6 +108,28 @@ class Eliminator {
     }
     if (gone.others.size() == 2) Join(gone.others[0], gone.others[1], least);
     eliminated_.push_back(std::move(gone));
+  }
+
+  // The least cost by candidates of the first and the last neighbour, and the node's candidate that has it.
+  static CostTable LeastOf(const CostTable& own, const CostTable& of_first,
+                           const CostTable& of_last, std::vector<int32_t>& best) {
+    const size_t first = of_first.size() / own.size(), last = of_last.size() / own.size();
+    CostTable least(first * last, std::numeric_limits<int64_t>::max());
+    best.assign(first * last, 0);
+    for (size_t f = 0; f < first; ++f) {
+      const auto least_of = std::span(least).subspan(f * last, last);
+      const auto best_of = std::span(best).subspan(f * last, last);
+      for (size_t c = 0; c < own.size(); ++c) {
+        const int64_t cost = own[c] + of_first[c * first + f];
+        const auto costs = std::span(of_last).subspan(c * last, last);
+        for (size_t l = 0; l < last; ++l) {
+          if (cost + costs[l] >= least_of[l]) continue;
+          least_of[l] = cost + costs[l];
+          best_of[l] = static_cast<int32_t>(c);
+        }
+      }
+    }
+    return least;
   }
 
   // Chooses a candidate for a node: its costs go to its neighbours.
