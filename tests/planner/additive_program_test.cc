@@ -7,10 +7,12 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "graph/support/worker_threads.h"
 #include "planner/search/elimination.h"
 #include "tests/planner/fixture.h"
+#include "tests/testing/cases.h"
 
 namespace partita {
 namespace {
@@ -95,10 +97,10 @@ TEST_P(LeastChoicesTest, AreNotFoundWhereStopped) {
   EXPECT_FALSE(program.PriceWhole());
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, LeastChoicesTest,
-                         testing::Values(ProgramCase{"lenet", 64, "p100-4x4", 4, true},
-                                         ProgramCase{"resnet18", 32, "p100-4x4", 8, false},
-                                         ProgramCase{"alexnet", 256, "k80-16x4", 32, true}),
+const std::vector<ProgramCase> kCases = {{"lenet", 64, "p100-4x4", 4, true},
+                                         {"resnet18", 32, "p100-4x4", 8, false},
+                                         {"alexnet", 256, "k80-16x4", 32, true}};
+INSTANTIATE_TEST_SUITE_P(Models, LeastChoicesTest, testing::ValuesIn(CasesOf(kCases)),
                          [](const auto& one) { return one.param.model; });
 
 }  // namespace
