@@ -37,10 +37,10 @@ absl::Status FindView(const ShardingRule& rule, const std::vector<DimMap>& dims,
   for (size_t d = 0; d < dims.size(); ++d) {
     const DimMap& map = dims[d];
     const std::span<const int8_t> loops = map.loops;
-    Interval wide;
+    Interval wide{map.lo, map.hi};
     if (loops.size() == 1) {
       wide = UnclippedInterval(map, blocks[static_cast<size_t>(loops[0])]);
-    } else {
+    } else if (!loops.empty()) {
       ASSIGN_OR_RETURN(wide, UnclippedInterval(map, rule.loops, blocks));
     }
     const int64_t extent = extents[d];
