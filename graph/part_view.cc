@@ -26,61 +26,88 @@ bool IsLastBlock(const DimMap& map, const ShardingRule& rule, std::span<const In
   return true;
 }
 
-absl::Status FindView(const ShardingRule& rule, const std::vector<DimMap>& dims, const Shape& shape,
-                      std::span<const Interval> blocks, TensorView& view) {
-  view.box = Box(static_cast<int>(dims.size()));
-  view.pads.resize(dims.size());
-  if (dims.empty()) return absl::OkStatus();
-  Interval* const boxes = &view.box[0];
-  Pads* const pads = view.pads.data();
-  const int64_t* const extents = shape.data();
-  for (size_t d = 0; d < dims.size(); ++d) {
-    const DimMap& map = dims[d];
-    const std::span<const int8_t> loops = map.loops;
-    Interval wide{map.lo, map.hi};
-    if (loops.size() == 1) {
-      wide = UnclippedInterval(map, blocks[static_cast<size_t>(loops[0])]);
-    } else if (!loops.empty()) {
-      ASSIGN_OR_RETURN(wide, UnclippedInterval(map, rule.loops, blocks));
-    }
-    const int64_t extent = extents[d];
-    if (wide.lo >= 0 && wide.hi <= extent && wide.lo < wide.hi && !map.slack) {
-      boxes[d] = wide;
-      continue;
-    }
-    Interval box{std::clamp<int64_t>(wide.lo, 0, extent), std::clamp<int64_t>(wide.hi, 0, extent)};
-    box.hi = std::max(box.lo, box.hi);
-    if (map.slack && wide.hi < extent && IsLastBlock(map, rule, blocks)) box.hi = extent;
-    boxes[d] = box;
-    pads[d] = box.empty() ? Pads{wide.size(), 0} : Pads{box.lo - wide.lo, wide.hi - box.hi};
+bool AreOver(const DimMap& map, LoopSet loops) {
+  for (int8_t loop : map.loops) {
+    if (loops.Contains(loop)) return true;
   }
-  return absl::OkStatus();
+  return false;
+}
+
+// Room for the tensors of a part.
+std::vector<TensorView> ViewsOf(std::span<const Shape> shapes) {
+  std::vector<TensorView> views(shapes.size());
+  for (size_t k = 0; k < shapes.size(); ++k) {
+    views[k].box = Box(static_cast<int>(shapes[k].size()));
+    views[k].pads.resize(shapes[k].size());
+  }
+  return views;
 }
 
 }  // namespace
 
-absl::StatusOr<PartView> ViewPart(const ShardingRule& rule, std::span<const Shape> operands,
-                                  std::span<const Shape> results, std::vector<Interval> blocks) {
-  CHECK_EQ(blocks.size(), rule.loops.size());
+PartViews::PartViews(const ShardingRule& rule, std::span<const Shape> operands,
+                     std::span<const Shape> results)
+    : rule_(rule), operands_(operands), results_(results) {
   CHECK_EQ(operands.size(), rule.operands.size());
   CHECK_EQ(results.size(), rule.results.size());
-  PartView part;
-  part.operands.reserve(operands.size());
-  part.results.reserve(results.size());
-  for (size_t k = 0; k < operands.size(); ++k) {
-    const OperandRule& operand = rule.operands[k];
-    TensorView& view = part.operands.emplace_back();
-    view.present = IsFirst(operand.once_loops, blocks);
-    RETURN_IF_ERROR(FindView(rule, operand.dims, operands[k], blocks, view));
+  view_.operands = ViewsOf(operands);
+  view_.results = ViewsOf(results);
+}
+
+absl::Status PartViews::Find(std::span<const Interval> blocks) {
+  CHECK_EQ(blocks.size(), rule_.loops.size());
+  changed_ = {};
+  for (size_t l = 0; l < view_.blocks.size(); ++l) {
+    if (blocks[l] != view_.blocks[l]) changed_.Insert(static_cast<int>(l));
   }
-  for (size_t k = 0; k < results.size(); ++k) {
-    const ResultRule& result = rule.results[k];
-    TensorView& view = part.results.emplace_back();
-    view.present = IsFirst(result.once_loops, blocks);
-    RETURN_IF_ERROR(FindView(rule, result.dims, results[k], blocks, view));
+  view_.blocks.assign(blocks.begin(), blocks.end());
+  const absl::Status status = FindTensors();
+  is_new_ = !status.ok();
+  return status;
+}
+
+absl::Status PartViews::FindTensors() {
+  for (size_t k = 0; k < operands_.size(); ++k) {
+    const OperandRule& operand = rule_.operands[k];
+    const LoopSet once = operand.once_loops;
+    RETURN_IF_ERROR(FindTensor(operand.dims, once, operands_[k], view_.operands[k]));
   }
-  part.blocks = std::move(blocks);
-  return part;
+  for (size_t k = 0; k < results_.size(); ++k) {
+    const ResultRule& result = rule_.results[k];
+    const LoopSet once = result.once_loops;
+    RETURN_IF_ERROR(FindTensor(result.dims, once, results_[k], view_.results[k]));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PartViews::FindTensor(const std::vector<DimMap>& dims, LoopSet once,
+                                   const Shape& shape, TensorView& view) const {
+  const std::span<const Interval> blocks = view_.blocks;
+  view.present = IsFirst(once, blocks);
+  for (size_t d = 0; d < dims.size(); ++d) {
+    const DimMap& map = dims[d];
+    if (!is_new_ && !AreOver(map, changed_)) continue;
+    Interval wide{map.lo, map.hi};
+    if (map.loops.size() == 1) {
+      wide = UnclippedInterval(map, blocks[static_cast<size_t>(map.loops[0])]);
+    } else if (!map.loops.empty()) {
+      ASSIGN_OR_RETURN(wide, UnclippedInterval(map, rule_.loops, blocks));
+    }
+    const int64_t extent = shape[d];
+    Interval box{std::clamp<int64_t>(wide.lo, 0, extent), std::clamp<int64_t>(wide.hi, 0, extent)};
+    box.hi = std::max(box.lo, box.hi);
+    if (map.slack && wide.hi < extent && IsLastBlock(map, rule_, blocks)) box.hi = extent;
+    view.box[static_cast<int>(d)] = box;
+    view.pads[d] = box.empty() ? Pads{wide.size(), 0} : Pads{box.lo - wide.lo, wide.hi - box.hi};
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PartView> ViewPart(const ShardingRule& rule, std::span<const Shape> operands,
+                                  std::span<const Shape> results, std::vector<Interval> blocks) {
+  PartViews views(rule, operands, results);
+  RETURN_IF_ERROR(views.Find(blocks));
+  return views.view();
 }
 
 PartView ViewWhole(const ShardingRule& rule, std::span<const Shape> operands,

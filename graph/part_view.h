@@ -38,6 +38,31 @@ struct PartView {
 absl::StatusOr<PartView> ViewPart(const ShardingRule& rule, std::span<const Shape> operands,
                                   std::span<const Shape> results, std::vector<Interval> blocks);
 
+// Parts of one operator, one after the other: of what a part has in common with the one before, nothing
+// is found again.
+class PartViews {
+ public:
+  // What is passed outlives this.
+  PartViews(const ShardingRule& rule, std::span<const Shape> operands,
+            std::span<const Shape> results);
+
+  // Finds the part that computes `blocks`. Fails as ViewPart does.
+  absl::Status Find(std::span<const Interval> blocks);
+  // The part that was found last.
+  const PartView& view() const { return view_; }
+
+ private:
+  absl::Status FindTensors();
+  absl::Status FindTensor(const std::vector<DimMap>& dims, LoopSet once, const Shape& shape,
+                          TensorView& view) const;
+
+  const ShardingRule& rule_;
+  const std::span<const Shape> operands_, results_;
+  PartView view_;
+  bool is_new_ = true;  // whether nothing of the view is known
+  LoopSet changed_;     // loops whose blocks are not those of the part before
+};
+
 // The whole operator as one part.
 PartView ViewWhole(const ShardingRule& rule, std::span<const Shape> operands,
                    std::span<const Shape> results);

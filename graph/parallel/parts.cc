@@ -84,6 +84,8 @@ absl::StatusOr<std::vector<Part>> SomePartsOf(const Graph& graph, const Operator
     if (may_repeat) seen.reserve(config.devices.size());
   }
   std::vector<int32_t> digit(anchor.loops.size());
+  PartViews views(rule, inputs, outputs);
+  std::vector<Interval> blocks;
   for (size_t p = 0; p < config.devices.size(); ++p) {
     int64_t rest = static_cast<int64_t>(p);
     for (size_t l = anchor.loops.size(); l-- > 0;) {
@@ -91,8 +93,7 @@ absl::StatusOr<std::vector<Part>> SomePartsOf(const Graph& graph, const Operator
       rest /= config.degrees[l];
     }
     if (!are_all && !IsSample(digit, config.degrees)) continue;
-    std::vector<Interval> blocks;
-    blocks.reserve(rule.loops.size());
+    blocks.clear();
     int32_t term = 0;
     for (size_t l = 0; l < rule.loops.size(); ++l) {
       const int32_t degree = degrees[l];
@@ -101,10 +102,9 @@ absl::StatusOr<std::vector<Part>> SomePartsOf(const Graph& graph, const Operator
       term = term * degree + index;
     }
     if (may_repeat && !seen.insert({config.devices[p].value(), term}).second) continue;
-    auto view = ViewPart(rule, inputs, outputs, std::move(blocks));
-    if (!view.ok()) return Named(op, view.status());
-    if (!HasResult(*view)) continue;
-    parts.push_back({static_cast<int32_t>(p), config.devices[p], term, *std::move(view)});
+    if (const absl::Status status = views.Find(blocks); !status.ok()) return Named(op, status);
+    if (!HasResult(views.view())) continue;
+    parts.push_back({static_cast<int32_t>(p), config.devices[p], term, views.view()});
   }
   int64_t terms = 1;
   for (int32_t degree : degrees) terms *= degree;
@@ -140,13 +140,14 @@ absl::StatusOr<std::vector<Part>> UpdateParts(const Graph& graph, const Operator
   const std::vector<Shape> inputs = graph.InputShapes(op);
   const std::vector<Shape> outputs = graph.OutputShapes(op);
   std::vector<Part> parts;
+  parts.reserve(update_layout.size());
+  PartViews views(rule, inputs, outputs);
   for (size_t p = 0; p < update_layout.size(); ++p) {
     const PlacedBox& piece = update_layout[p];
-    std::vector<Interval> blocks;
-    for (int d = 0; d < piece.box.rank(); ++d) blocks.push_back(piece.box[d]);
-    auto view = ViewPart(rule, inputs, outputs, std::move(blocks));
-    if (!view.ok()) return Named(op, view.status());
-    parts.push_back({static_cast<int32_t>(p), piece.device, 0, *std::move(view)});
+    if (const absl::Status status = views.Find(piece.box.dims()); !status.ok()) {
+      return Named(op, status);
+    }
+    parts.push_back({static_cast<int32_t>(p), piece.device, 0, views.view()});
   }
   return parts;
 }

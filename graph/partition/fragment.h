@@ -165,8 +165,10 @@ struct StepFragments {
 class PartKernels {
  public:
   PartKernels(const Graph& graph, const Operator& op, const PartitionOptions& options);
+  PartKernels(const PartKernels&) = delete;
+  PartKernels& operator=(const PartKernels&) = delete;
 
-  KernelSignature Of(const Part& part) const;
+  KernelSignature Of(const Part& part);
 
  private:
   KernelTensor PieceOf(TensorId tensor, const TensorView& view) const;
@@ -175,6 +177,7 @@ class PartKernels {
   const Operator& op_;
   const PartitionOptions& options_;
   const std::vector<Shape> forward_inputs_, forward_outputs_;
+  PartViews forward_;  // of the forward operator
 };
 
 // `layout`: of the weight that an update belongs to; null for others.

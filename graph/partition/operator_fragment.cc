@@ -158,7 +158,7 @@ class OperatorFragmentMaker {
   const std::span<const Part> parts_;
   const WeightLayouts* const layout_;
   const PartitionOptions& options_;
-  const PartKernels kernels_;
+  PartKernels kernels_;
   TaskGraphBuilder builder_;
   OperatorFragment fragment_;
   std::vector<BufferId> input_slots_;  // by part and input
@@ -172,18 +172,18 @@ PartKernels::PartKernels(const Graph& graph, const Operator& op, const Partition
       op_(op),
       options_(options),
       forward_inputs_(graph.InputShapes(graph.op(op.forward))),
-      forward_outputs_(graph.OutputShapes(graph.op(op.forward))) {}
+      forward_outputs_(graph.OutputShapes(graph.op(op.forward))),
+      forward_(graph.rule(op.forward), forward_inputs_, forward_outputs_) {}
 
 // A gradient's attributes are local to the same block of its forward operator.
-KernelSignature PartKernels::Of(const Part& part) const {
+KernelSignature PartKernels::Of(const Part& part) {
   KernelSignature signature;
   if (op_.pass.is_forward()) {
     signature.attrs = Localize(op_.attrs, part.view);
   } else {
-    const auto forward =
-        ViewPart(graph_.rule(op_.forward), forward_inputs_, forward_outputs_, part.view.blocks);
-    CHECK(forward.ok()) << forward.status();
-    signature.attrs = Localize(op_.attrs, *forward);
+    const absl::Status status = forward_.Find(part.view.blocks);
+    CHECK(status.ok()) << status;
+    signature.attrs = Localize(op_.attrs, forward_.view());
   }
   signature.pass = op_.pass;
   signature.inputs.reserve(op_.inputs.size());

@@ -310,7 +310,7 @@ SplitFinder::Facts SplitFinder::MakeFacts(const Operator& op, const Degrees& deg
       if (part.view.results[k].present) RaiseExtents(part.view.results[k].box, makes[k].block);
     }
   }
-  const PartKernels kernels(graph_, op, options_);
+  PartKernels kernels(graph_, op, options_);
   const FusionFate& fate = fates_[op.id.index()];
   std::map<uint64_t, OperatorSplit> by_reads;
   for (size_t p = 0; p < counted->parts.size(); ++p) {

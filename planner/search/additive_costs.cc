@@ -163,7 +163,7 @@ AdditiveTime AdditiveCosts::OfGraph(const TaskGraph& tasks) {
 
 // Neighbouring parts are mostly alike, and priced once.
 int64_t AdditiveCosts::BusiestOf(const Operator& op, std::span<const Part> parts) {
-  const PartKernels kernels(graph_, op, options_);
+  PartKernels kernels(graph_, op, options_);
   KernelSignature last;
   DeviceId last_device(-1);
   int64_t last_time = 0, most = 0;

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+#include <utility>
+#include <vector>
+
 #include "graph/ops/ops.h"
 #include "graph/support/check.h"
 
@@ -161,6 +165,60 @@ TEST(PartViewTest, TheWholeOperatorReadsAndWritesEverything) {
   EXPECT_EQ(whole.operands[0].box, Box::Full({2, 3, 7, 7}));
   EXPECT_EQ(whole.operands[0].pads[2], (Pads{0, -1}));
   EXPECT_EQ(whole.results[0].box, Box::Full({2, 3, 3, 3}));
+}
+
+// Views of parts one after the other, in any order, against each by itself; some do not fit.
+TEST(PartViewsTest, AreThoseOfEachPartByItself) {
+  const Splitter conv(Conv2d{.stride = {2, 2}, .pads = {2, 1, 0, 3}},
+                      {{4, 3, 9, 10}, {6, 3, 3, 3}});
+  const std::vector<Shape> of_conv = {{4, 3, 9, 10}, {6, 3, 3, 3}}, rows = {{4, 6, 5, 6}};
+  const Splitter matmul(MatMul{}, {{4, 6}, {5, 6}, {5}});
+  const std::vector<Shape> of_matmul = {{4, 6}, {5, 6}, {5}}, products = {{4, 5}};
+  ShardingRule flat;
+  flat.loops = {{"n", 3}, {"c", 4}, {"h", 5}};
+  flat.operands = {{.dims = {Along(0), Product({1, 2}), Fixed(0, 2)}}};
+  flat.results = {{.dims = {Product({0, 1, 2})}}};
+  const ShardingRule finished = std::move(flat).Finished();
+  const std::vector<Shape> of_flat = {{3, 20, 2}}, flattened = {{60}};
+  struct Case {
+    const ShardingRule& rule;
+    const std::vector<Shape>&operands, &results;
+  };
+  std::mt19937_64 random(3);
+  int fit = 0, misfit = 0;
+  for (const Case& one :
+       {Case{conv.rule(), of_conv, rows}, Case{matmul.rule(), of_matmul, products},
+        Case{finished, of_flat, flattened}}) {
+    PartViews views(one.rule, one.operands, one.results);
+    std::vector<Interval> blocks;
+    for (const LoopDim& loop : one.rule.loops) blocks.push_back({0, loop.extent});
+    for (int trial = 0; trial < 500; ++trial) {
+      const size_t loop = random() % blocks.size();
+      const int64_t extent = one.rule.loops[loop].extent;
+      const auto degree = static_cast<int64_t>(1 + random() % static_cast<uint64_t>(extent));
+      blocks[loop] =
+          BlockOf(extent, degree, static_cast<int64_t>(random() % static_cast<uint64_t>(degree)));
+      const auto wanted = ViewPart(one.rule, one.operands, one.results, blocks);
+      ASSERT_EQ(views.Find(blocks).code(), wanted.status().code());
+      ++(wanted.ok() ? fit : misfit);
+      if (!wanted.ok()) continue;
+      const PartView& view = views.view();
+      EXPECT_EQ(view.blocks, wanted->blocks);
+      const auto expect_equal = [](const TensorView& a, const TensorView& b) {
+        EXPECT_EQ(a.present, b.present);
+        EXPECT_EQ(a.box, b.box);
+        EXPECT_EQ(a.pads, b.pads);
+      };
+      for (size_t k = 0; k < one.operands.size(); ++k) {
+        expect_equal(view.operands[k], wanted->operands[k]);
+      }
+      for (size_t k = 0; k < one.results.size(); ++k) {
+        expect_equal(view.results[k], wanted->results[k]);
+      }
+    }
+  }
+  EXPECT_GE(fit, 1000);
+  EXPECT_GE(misfit, 50);
 }
 
 }  // namespace
