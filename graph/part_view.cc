@@ -10,7 +10,8 @@ namespace {
 
 // Whether the blocks of these loops hold their first indices. Empty blocks hold none.
 bool IsFirst(LoopSet loops, std::span<const Interval> blocks) {
-  for (size_t l = 0; l < blocks.size() && !loops.empty(); ++l) {
+  if (loops.empty()) return true;
+  for (size_t l = 0; l < blocks.size(); ++l) {
     if (loops.Contains(static_cast<int>(l)) && (blocks[l].lo != 0 || blocks[l].empty())) {
       return false;
     }

@@ -18,6 +18,7 @@ struct AdditiveTime {
   int64_t compute = 0;
   int64_t communication = 0;
 
+  int64_t sum() const { return compute + communication; }
   AdditiveTime& operator+=(AdditiveTime other) {
     compute += other.compute;
     communication += other.communication;

@@ -268,7 +268,7 @@ class AdditiveProgram::Maker {
       of_kernels.push_back(costs.OfKernels(*configured));
       AdditiveTime least = of_kernels.back();
       least += costs.OfExchanges(*configured, ExchangePricing::kByBytes).time;
-      order.emplace_back(order.size() < kept ? -1 : SumOf(least), order.size());
+      order.emplace_back(order.size() < kept ? -1 : least.sum(), order.size());
       made.configs.push_back(*std::move(configured));
     }
     std::sort(order.begin(), order.end());
@@ -281,7 +281,7 @@ class AdditiveProgram::Maker {
       times[c] = of_kernels[c];
       *times[c] += costs.OfExchanges(made.configs[c], ExchangePricing::kWhole).time;
       if (c < kept) continue;
-      const int64_t time = SumOf(*times[c]);
+      const int64_t time = times[c]->sum();
       best.insert(std::upper_bound(best.begin(), best.end(), time), time);
       best.resize(std::min(best.size(), most - kept));
     }
@@ -298,7 +298,7 @@ class AdditiveProgram::Maker {
   static CandidateSet BestOf(CandidateSet set, size_t kept, size_t most) {
     std::vector<std::pair<int64_t, size_t>> order;
     for (size_t c = 0; c < set.configs.size(); ++c) {
-      order.emplace_back(c < kept ? -1 : SumOf(set.times[c]), c);
+      order.emplace_back(c < kept ? -1 : set.times[c].sum(), c);
     }
     std::sort(order.begin(), order.end());
     if (order.size() > most) order.resize(most);
@@ -309,8 +309,6 @@ class AdditiveProgram::Maker {
     }
     return best;
   }
-
-  static int64_t SumOf(AdditiveTime time) { return time.compute + time.communication; }
 
   static void AddConfig(ParallelConfig config, std::vector<ParallelConfig>& configs) {
     if (std::find(configs.begin(), configs.end(), config) == configs.end()) {

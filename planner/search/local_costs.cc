@@ -9,8 +9,6 @@ namespace {
 // Memory for times of exchanges, and for parts.
 constexpr Bytes kMostOfTimes(int64_t{32} << 20), kMostOfParts(int64_t{128} << 20);
 
-int64_t SumOf(AdditiveTime time) { return time.compute + time.communication; }
-
 }  // namespace
 
 LocalCosts::LocalCosts(const Evaluator& evaluator)
@@ -36,7 +34,7 @@ LocalCosts::Number LocalCosts::NumberOf(OpId anchor, const ParallelConfig& confi
   auto made = costs_.Configure(anchor, config);
   if (kernels.has_value() && made.has_value()) {
     number = static_cast<Number>(own_.size());
-    own_.push_back({SumOf(*kernels), costs_.OfExchanges(*made, ExchangePricing::kByBytes)});
+    own_.push_back({kernels->sum(), costs_.OfExchanges(*made, ExchangePricing::kByBytes)});
     Keep(number, *std::move(made));
   }
   numbers.emplace(config, number);
@@ -66,14 +64,21 @@ void LocalCosts::LimitParts() {
   of_parts_ = Bytes(0);
 }
 
+ExchangeTime LocalCosts::Priced(const Question& one, const Strategy& strategy,
+                                ExchangePricing pricing) {
+  const auto parts_of = [&](OpId anchor, Number number) -> const ConfiguredAnchor& {
+    return PartsUnder(anchor, strategy.configs[anchor.index()], number);
+  };
+  if (one.pair == Question::kOwn) {
+    return costs_.OfExchanges(parts_of(one.anchor, one.a), pricing);
+  }
+  const AdditiveCosts::Pair& both = costs_.pairs()[one.pair];
+  return costs_.Between(both, parts_of(both.a, one.a), parts_of(both.b, one.b), pricing);
+}
+
 const ExchangeTime& LocalCosts::OfPair(const Question& one, const Strategy& strategy) {
   const auto [at, is_new] = of_pairs_.try_emplace({kind_of_pair_[one.pair], one.a, one.b});
-  if (is_new) {
-    const AdditiveCosts::Pair& both = costs_.pairs()[one.pair];
-    const ConfiguredAnchor& a = PartsUnder(both.a, strategy.configs[both.a.index()], one.a);
-    const ConfiguredAnchor& b = PartsUnder(both.b, strategy.configs[both.b.index()], one.b);
-    at->second = costs_.Between(both, a, b, ExchangePricing::kByBytes);
-  }
+  if (is_new) at->second = Priced(one, strategy, ExchangePricing::kByBytes);
   return at->second;
 }
 
@@ -91,7 +96,7 @@ bool LocalCosts::AddPairs(OpId anchor, bool inside, const Strategy& strategy, in
     Question one = both.a == anchor ? Question{anchor, pair, number, of_other}
                                     : Question{anchor, pair, of_other, number};
     const ExchangeTime& exchanged = OfPair(one, strategy);
-    sum += one.added = SumOf(exchanged.time);
+    sum += one.added = exchanged.time.sum();
     if (exchanged.is_least) open_.push_back(one);
   }
   return true;
@@ -101,17 +106,9 @@ int64_t LocalCosts::WholeOf(const Question& one, const Strategy& strategy) {
   const bool is_own = one.pair == Question::kOwn;
   ExchangeTime& known = is_own ? own_[static_cast<size_t>(one.a)].exchanges
                                : of_pairs_.at({kind_of_pair_[one.pair], one.a, one.b});
-  if (!known.is_least) return SumOf(known.time);
-  if (is_own) {
-    const ParallelConfig& config = strategy.configs[one.anchor.index()];
-    known = costs_.OfExchanges(PartsUnder(one.anchor, config, one.a), ExchangePricing::kSumsWhole);
-  } else {
-    const AdditiveCosts::Pair& both = costs_.pairs()[one.pair];
-    const ConfiguredAnchor& a = PartsUnder(both.a, strategy.configs[both.a.index()], one.a);
-    const ConfiguredAnchor& b = PartsUnder(both.b, strategy.configs[both.b.index()], one.b);
-    known = costs_.Between(both, a, b, ExchangePricing::kSumsWhole);
-  }
-  return SumOf(known.time);
+  if (!known.is_least) return known.time.sum();
+  known = Priced(one, strategy, ExchangePricing::kSumsWhole);
+  return known.time.sum();
 }
 
 std::optional<int64_t> LocalCosts::Of(const Strategy& strategy, std::span<const OpId> anchors,
@@ -126,7 +123,7 @@ std::optional<int64_t> LocalCosts::Of(const Strategy& strategy, std::span<const 
     fits = fits && number >= 0;
     if (!fits) break;
     const Own& own = own_[static_cast<size_t>(number)];
-    const int64_t exchanges = SumOf(own.exchanges.time);
+    const int64_t exchanges = own.exchanges.time.sum();
     sum += own.kernels + exchanges;
     if (!own.exchanges.is_least) continue;
     open_.push_back({anchor, Question::kOwn, number, number, exchanges});

@@ -61,6 +61,7 @@ class LocalCosts {
   // Adds what the anchor, one of those at hand, exchanges with those of them behind it, or with others, as
   // long as `sum` is at most `most`. False where a configuration does not fit.
   bool AddPairs(OpId anchor, bool inside, const Strategy& strategy, int64_t most, int64_t& sum);
+  ExchangeTime Priced(const Question& one, const Strategy& strategy, ExchangePricing pricing);
   // The numbers are those of the pair's configurations, which fit. At least, until all is asked for.
   const ExchangeTime& OfPair(const Question& one, const Strategy& strategy);
   // What exchanges take whole.
