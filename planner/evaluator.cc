@@ -1,6 +1,7 @@
 #include "planner/evaluator.h"
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -338,6 +339,21 @@ absl::StatusOr<Strategy> Evaluator::WithBucketsUpTo(const Strategy& strategy,
 
 absl::StatusOr<std::vector<Nanos>> Evaluator::CriticalTimes(const Strategy& strategy,
                                                             Bytes bucket_bytes) const {
+  std::unique_ptr<StepCache> cache = TakeCache();
+  const auto found = FindIn(*cache, strategy, {.bucket_bytes = bucket_bytes});
+  std::optional<std::vector<Nanos>> times;
+  if (found.ok() && cache->CanSimulate() &&
+      (cache->buckets().joined().empty() || cache->CanSimulateBuckets())) {
+    times = cache->CriticalTimes();
+  }
+  ReturnCache(std::move(cache));
+  RETURN_IF_ERROR(found.status());
+  if (times.has_value()) return *std::move(times);
+  return CriticalTimesOfFlat(strategy, bucket_bytes);
+}
+
+absl::StatusOr<std::vector<Nanos>> Evaluator::CriticalTimesOfFlat(const Strategy& strategy,
+                                                                  Bytes bucket_bytes) const {
   Strategy joined = strategy;
   if (bucket_bytes > Bytes(0)) {
     const Evaluation brief = EvaluateBriefly(strategy, kNoCutoff, nullptr, bucket_bytes);

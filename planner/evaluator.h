@@ -209,6 +209,9 @@ class Evaluator {
   absl::StatusOr<Strategy> BuiltStrategy(const Strategy& strategy) const;
   absl::StatusOr<StepCache::Found> FindIn(StepCache& cache, const Strategy& strategy,
                                           const StepCache::Limits& limits) const;
+  // CriticalTimes by the flat step.
+  absl::StatusOr<std::vector<Nanos>> CriticalTimesOfFlat(const Strategy& strategy,
+                                                         Bytes bucket_bytes) const;
   // EvaluateStep up to its tasks.
   absl::StatusOr<EvaluatedStep> TasksOf(const Strategy& strategy) const;
   // The start of TimeInOrder: an order, and the schedule in it where every task has busy

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <numeric>
 #include <tuple>
 
@@ -401,20 +402,102 @@ class PlacedStep::Simulation {
   int64_t length_ = 0;
 };
 
-Nanos PlacedStep::Simulate(Nanos cutoff, std::span<const JoinedTasks> joined) {
+// The same to the end, with what each task waited for, as CriticalChain defines it.
+class PlacedStep::TracedSimulation : public PlacedStep::Simulation {
+ public:
+  explicit TracedSimulation(PlacedStep& step)
+      : Simulation(step, std::numeric_limits<int64_t>::max()),
+        step_(step),
+        awaited_(step.tasks_.size(), kNone),
+        last_on_(step.work_.size(), kNone) {}
+
+  template <class Visit>
+  void ForEachSuccessor(size_t task, Visit&& visit) {
+    ended_ = static_cast<int32_t>(task);
+    Simulation::ForEachSuccessor(task, visit);
+  }
+  bool Release(size_t task) {
+    int32_t& last = awaited_[task];
+    if (IsLater(ended_, last)) last = ended_;
+    return Simulation::Release(task);
+  }
+  bool Start(size_t task, int64_t time) {
+    int32_t& last = awaited_[task];
+    for (int32_t r : ResourcesOf(task)) {
+      int32_t& before = last_on_[static_cast<size_t>(r)];
+      if (before != kNone && (last == kNone || EndOf(before) > EndOf(last))) last = before;
+      before = static_cast<int32_t>(task);
+    }
+    const bool goes_on = Simulation::Start(task, time);
+    if (IsLater(static_cast<int32_t>(task), last_)) last_ = static_cast<int32_t>(task);
+    return goes_on;
+  }
+
+  // Precondition: the schedule came to its end, and joined tasks are not parted.
+  std::vector<Nanos> CriticalTimes() const {
+    std::vector<Nanos> times(static_cast<size_t>(step_.distances_.subjects()));
+    for (int32_t task = last_; task != kNone; task = awaited_[static_cast<size_t>(task)]) {
+      const Task& one = step_.tasks_[static_cast<size_t>(task)];
+      const ChainLink& link = step_.cache_.chain()[static_cast<size_t>(one.link)];
+      times[static_cast<size_t>(SubjectOf(step_.distances_, link))] += Nanos(one.duration);
+    }
+    return times;
+  }
+
+ private:
+  static constexpr int32_t kNone = -1;
+
+  int64_t EndOf(int32_t task) const {
+    const auto place = static_cast<size_t>(task);
+    return step_.starts_[place] + step_.tasks_[place].duration;
+  }
+  // Whether the task ends later, or is the first by key of two that end together.
+  bool IsLater(int32_t task, int32_t other) const {
+    if (other == kNone || EndOf(task) != EndOf(other)) {
+      return other == kNone || EndOf(task) > EndOf(other);
+    }
+    return step_.NumberOf(static_cast<size_t>(task)) < step_.NumberOf(static_cast<size_t>(other));
+  }
+
+  PlacedStep& step_;
+  std::vector<int32_t> awaited_;  // by place
+  std::vector<int32_t> last_on_;  // by resource: the task that held it last
+  int32_t ended_ = kNone;         // the task whose successors are visited
+  int32_t last_ = kNone;          // the task that ends last
+};
+
+Nanos PlacedStep::StartWork(std::span<const JoinedTasks> joined) {
   CHECK(CanSimulate(joined));
   left_ = work_;
   most_ = total_;
   JoinWork(joined);
-  const int64_t busiest = left_.empty() ? 0 : *std::max_element(left_.begin(), left_.end());
-  if (busiest > cutoff.value()) return Nanos(busiest);
+  return Nanos(left_.empty() ? 0 : *std::max_element(left_.begin(), left_.end()));
+}
+
+template <class Simulated>
+void PlacedStep::Run(Simulated& simulation, std::span<const JoinedTasks> joined) {
   Start(joined);
-  Simulation simulation(*this, cutoff.value());
   ListScheduler scheduler(simulation, list_);
   for (int32_t task : first_) scheduler.Ready(static_cast<size_t>(task));
   scheduler.Run();
+}
+
+Nanos PlacedStep::Simulate(Nanos cutoff, std::span<const JoinedTasks> joined) {
+  const Nanos busiest = StartWork(joined);
+  if (busiest > cutoff) return busiest;
+  Simulation simulation(*this, cutoff.value());
+  Run(simulation, joined);
   Part(joined);
   return Nanos(simulation.length());
+}
+
+PlacedStep::Critical PlacedStep::FindCritical(std::span<const JoinedTasks> joined) {
+  StartWork(joined);
+  TracedSimulation simulation(*this);
+  Run(simulation, joined);
+  Critical critical{Nanos(simulation.length()), simulation.CriticalTimes()};
+  Part(joined);
+  return critical;
 }
 
 }  // namespace partita

@@ -47,6 +47,14 @@ class PlacedStep {
   // is above it. `joined`: tasks that are one, of regular durations, at most one of a link in each.
   Nanos Simulate(Nanos cutoff, std::span<const JoinedTasks> joined = {});
 
+  // The length of the schedule, and the durations of the tasks of its CriticalChain, by subject of
+  // their links: joined tasks are one of the first one's. Precondition: CanSimulate.
+  struct Critical {
+    Nanos length;
+    std::vector<Nanos> times;
+  };
+  Critical FindCritical(std::span<const JoinedTasks> joined = {});
+
   int64_t tasks() const { return tasks_in_all_; }
   // Appends the starts of a link's tasks in the schedule. Precondition: Simulate came to its end,
   // and joined no tasks.
@@ -74,6 +82,7 @@ class PlacedStep {
     int32_t first = 0;  // place of the first of its tasks in the order of keys
   };
   class Simulation;
+  class TracedSimulation;
   static std::span<const int32_t> ResourcesOf(const Task& task) {
     return {task.resource_count == 1 ? &task.resource : task.resources,
             static_cast<size_t>(task.resource_count)};
@@ -91,8 +100,17 @@ class PlacedStep {
   size_t PlaceOf(const JoinedTasks::Member& member) const {
     return static_cast<size_t>(sections_[member.link].begin) + member.task;
   }
+  // The place in the order of keys of the task at a place.
+  int32_t NumberOf(size_t place) const {
+    return keys_[static_cast<size_t>(tasks_[place].link)].first + tasks_[place].key_place;
+  }
+  // Sets the work that is left to all. Returns what the busiest resource has to do.
+  Nanos StartWork(std::span<const JoinedTasks> joined);
   // Sets everything to the time before the first task, but for what is left of the work.
   void Start(std::span<const JoinedTasks> joined);
+  // Runs it, of StartWork's work, to its end or to where the simulation ends it.
+  template <class Simulated>
+  void Run(Simulated& simulation, std::span<const JoinedTasks> joined);
   void SetKeys();
   void FindFirst();
   // Paths of the links of joined tasks, and the work of all, with these as one; and as they were.

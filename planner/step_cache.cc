@@ -164,6 +164,15 @@ bool StepCache::CanSimulateBuckets() const {
   return CanSimulate() && buckets_.are_regular() && placed_->CanSimulate(buckets_.joined());
 }
 
+std::vector<Nanos> StepCache::CriticalTimes() {
+  PlacedStep::Critical critical = placed_->FindCritical();
+  if (!buckets_.joined().empty()) {
+    PlacedStep::Critical joined = placed_->FindCritical(buckets_.joined());
+    if (joined.length < critical.length) critical = std::move(joined);
+  }
+  return std::move(critical.times);
+}
+
 std::vector<Bytes> StepCache::MostMemory() {
   std::vector<Bytes> most(static_cast<size_t>(cache_.options().devices));
   for (const LinkState& state : states_) RaiseToScratch(state.flat->step.uses.scratch, most);

@@ -66,6 +66,10 @@ class StepCache {
   // The same with its buckets; Simulate can be, too, then.
   bool CanSimulateBuckets() const;
   Nanos SimulateBuckets(Nanos cutoff) { return placed_->Simulate(cutoff, buckets_.joined()); }
+  // How long that step, with its buckets or without, what takes less, waits for each subject of the
+  // distances (PlacedStep::FindCritical). Precondition: CanSimulate; CanSimulateBuckets, too, if it has
+  // some.
+  std::vector<Nanos> CriticalTimes();
   // The starts of its tasks in that schedule, as Flat numbers them. Precondition: Simulate was last.
   std::vector<Nanos> Starts() const;
   int64_t tasks() const { return placed_->tasks(); }

@@ -267,7 +267,7 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   // Two rounds of single decisions: what improves, and that nothing does.
   const auto kept = static_cast<int64_t>(2 * count.sum);
   const bool ends_locally = 3 * count.sum <= static_cast<double>(state.left());
-  if (is_of_stages) AddStages(problem, state, with_stages, points);
+  if (is_of_stages && !has_recurrent) AddStages(problem, state, with_stages, points);
   if (!ends_locally) AddGroups(state, descents, points);
   if (problem.is_part) return Finish(problem, put_off, state, points);
   AddPutOff(problem, put_off, state, points);

@@ -17,9 +17,9 @@ std::vector<int32_t> FindAwaited(const FlatTasks& tasks, const Schedule& schedul
     const Nanos end = schedule.end[static_cast<size_t>(before)];
     if (last < 0 || end > schedule.end[static_cast<size_t>(last)]) last = before;
   };
-  for (size_t t = 0; t < tasks.size(); ++t) {
-    for (int32_t next : tasks.SuccessorsOf(t)) {
-      offer(static_cast<size_t>(next), static_cast<int32_t>(t));
+  for (int32_t t : tasks.by_key) {
+    for (int32_t next : tasks.SuccessorsOf(static_cast<size_t>(t))) {
+      offer(static_cast<size_t>(next), t);
     }
   }
   std::vector<int32_t> last_on(static_cast<size_t>(tasks.resources), -1);
@@ -40,9 +40,10 @@ std::vector<TaskId> CriticalChain(const FlatTasks& tasks, const Schedule& schedu
   std::vector<TaskId> chain;
   if (tasks.size() == 0) return chain;
   const std::vector<int32_t> awaited = FindAwaited(tasks, schedule, waits);
-  const auto last = std::max_element(schedule.end.begin(), schedule.end.end());
-  for (auto task = static_cast<int32_t>(last - schedule.end.begin()); task >= 0;
-       task = awaited[static_cast<size_t>(task)]) {
+  const auto end_of = [&](int32_t task) { return schedule.end[static_cast<size_t>(task)]; };
+  const auto last = std::max_element(tasks.by_key.begin(), tasks.by_key.end(),
+                                     [&](int32_t a, int32_t b) { return end_of(a) < end_of(b); });
+  for (int32_t task = *last; task >= 0; task = awaited[static_cast<size_t>(task)]) {
     chain.push_back(TaskId(task));
   }
   std::reverse(chain.begin(), chain.end());

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "planner/simulator/end_queue.h"
 #include "planner/simulator/task_heap.h"
 
@@ -17,12 +18,19 @@ struct ListState {
   std::vector<char> is_busy;                   // by resource
   std::vector<FourAryHeap<uint64_t>> waiting;  // by resource: keys of tasks that wait at it
   FourAryHeap<uint64_t> offered;               // keys of tasks that may start now
-  // By task that is ready and holds no lone resource: the resource at which it waited, or -1; whether
-  // it could not start yet.
+  // By task that is ready and holds no lone resource: the resource at which it waited, or -1; how often
+  // it could not start, up to the most that counts.
   std::vector<int32_t> offered_by;
-  std::vector<char> is_blocked;
+  std::vector<uint8_t> times_blocked;
   std::vector<int32_t> blocked;                // by resource: such tasks that are to hold it
   std::vector<std::vector<uint64_t>> yielded;  // by resource: keys of those that yield it to them
+  // Queues of tasks that could not start so often and hold the same resources, by the place of the list
+  // of these.
+  struct Queue {
+    size_t first = 0;              // the task that waits at a resource
+    FourAryHeap<uint64_t> behind;  // keys, larger than its
+  };
+  absl::flat_hash_map<const int32_t*, Queue> queues;
   EndQueue<EndKey> running;
   std::vector<size_t> released;  // tasks that wait for none since those ended that end now
   // By resource: whether those that hold it hold nothing else.
@@ -37,10 +45,11 @@ struct ListState {
     for (FourAryHeap<uint64_t>& heap : waiting) heap.Clear();
     offered.Clear();
     offered_by.resize(tasks);
-    is_blocked.resize(tasks);
+    times_blocked.resize(tasks);
     blocked.assign(resources, 0);
     yielded.resize(resources);
     for (std::vector<uint64_t>& keys : yielded) keys.clear();
+    queues.clear();
     running.Prepare(tasks, task_bits);
     released.clear();
     to_serve.clear();
@@ -52,7 +61,9 @@ struct ListState {
 // cannot start before that is free. A resource that becomes free offers its waiting tasks one after
 // another, as long as it stays free; tasks that are offered at one time are looked at in the order of
 // their keys. Lone resources serve theirs apart from all that: no other task is in the way. A task
-// that yields a resource is offered again when a task has held that.
+// that yields a resource is offered again when a task has held that. Of tasks that were looked at often
+// and hold the same resources, in one list, one waits at a resource and the others behind it: where many
+// wait for two resources each, all would be looked at whenever one of these is free.
 //
 // `Tasks` has
 //   KeyOf(task), TaskOf(key): keys order tasks, the first one least;
@@ -75,7 +86,7 @@ class ListScheduler {
       Serve(held[0]);
     } else {
       state_.offered_by[task] = kNone;
-      state_.is_blocked[task] = 0;
+      state_.times_blocked[task] = 0;
       state_.offered.Push(tasks_.KeyOf(task));
     }
   }
@@ -95,6 +106,8 @@ class ListScheduler {
 
  private:
   static constexpr int32_t kNone = -1;
+  // Times after which a task that could not start waits with those that hold the same resources.
+  static constexpr uint8_t kOften = 4;
 
   bool IsLone(int32_t resource) const { return state_.is_lone[static_cast<size_t>(resource)] != 0; }
 
@@ -124,7 +137,7 @@ class ListScheduler {
       const int32_t by = std::exchange(state_.offered_by[task], kNone);
       if (const int32_t busy = BusyResourceOf(task); busy != kNone) {
         Block(task);
-        state_.waiting[static_cast<size_t>(busy)].Push(key);
+        if (!IsBehindOther(task, key)) state_.waiting[static_cast<size_t>(busy)].Push(key);
       } else if (const int32_t wanted = YieldedResourceOf(task); wanted != kNone) {
         state_.yielded[static_cast<size_t>(wanted)].push_back(key);
       } else if (!StartOne(task, now)) {
@@ -142,11 +155,38 @@ class ListScheduler {
     return kNone;
   }
 
-  // Has its resources yielded to the task, unless it yields them itself.
+  // Notes that the task could not start. Has its resources yielded to it, unless it yields them itself.
   void Block(size_t task) {
-    if (state_.is_blocked[task] != 0 || tasks_.Yields(task)) return;
-    state_.is_blocked[task] = 1;
+    uint8_t& times = state_.times_blocked[task];
+    if (times == kOften || tasks_.Yields(task)) return;
+    if (times++ > 0) return;
     for (int32_t r : tasks_.ResourcesOf(task)) ++state_.blocked[static_cast<size_t>(r)];
+  }
+
+  // Queues a task that could not start often: whether it waits behind another one.
+  bool IsBehindOther(size_t task, uint64_t key) {
+    if (state_.times_blocked[task] < kOften) return false;
+    const auto [queue, is_new] = state_.queues.try_emplace(tasks_.ResourcesOf(task).data());
+    size_t& first = queue->second.first;
+    if (is_new) first = task;
+    if (first == task || key < tasks_.KeyOf(first)) return false;
+    queue->second.behind.Push(key);
+    return true;
+  }
+
+  // Has the next one of the task's queue wait at one of its resources, which are busy.
+  void StartQueued(size_t task) {
+    const auto resources = tasks_.ResourcesOf(task);
+    const auto queue = state_.queues.find(resources.data());
+    if (queue == state_.queues.end() || queue->second.first != task) return;
+    auto& [first, behind] = queue->second;
+    if (behind.empty()) {
+      state_.queues.erase(queue);
+      return;
+    }
+    const uint64_t next = behind.Pop();
+    first = tasks_.TaskOf(next);
+    state_.waiting[static_cast<size_t>(resources[0])].Push(next);
   }
 
   int32_t YieldedResourceOf(size_t task) const {
@@ -159,9 +199,11 @@ class ListScheduler {
 
   // Starts a task that may have been blocked.
   bool StartOne(size_t task, int64_t now) {
-    if (std::exchange(state_.is_blocked[task], 0) != 0) {
+    const uint8_t times = std::exchange(state_.times_blocked[task], 0);
+    if (times != 0) {
       for (int32_t r : tasks_.ResourcesOf(task)) --state_.blocked[static_cast<size_t>(r)];
     }
+    if (times == kOften) StartQueued(task);
     return Start(task, now);
   }
 

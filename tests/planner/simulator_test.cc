@@ -13,6 +13,7 @@
 #include "graph/zoo/models.h"
 #include "planner/simulator/critical_chain.h"
 #include "planner/simulator/end_queue.h"
+#include "planner/simulator/list_schedule.h"
 #include "planner/simulator/stable_order.h"
 #include "planner/simulator/task_heap.h"
 #include "tests/planner/reference_simulator.h"
@@ -278,6 +279,78 @@ TEST(SimulatorTest, GradientsYieldToWhatIsReadyAndWaitsForAnotherDevice) {
   EXPECT_THAT(Simulate(tasks, durations, rule).start, ElementsAre(Nanos(0), Nanos(2), Nanos(5)));
   tasks.subject_of[2] = subjects.of_op;
   EXPECT_THAT(Simulate(tasks, durations, rule).start, ElementsAre(Nanos(0), Nanos(100), Nanos(0)));
+}
+
+// Tasks for ListScheduler, ranked as they are numbered, that wait for none.
+class ListsOfTasks {
+ public:
+  // `lists`: by task, what it holds; the scheduler sees the same place for tasks of one list.
+  ListsOfTasks(std::vector<const std::vector<int32_t>*> lists, std::vector<int64_t> durations)
+      : lists_(std::move(lists)), durations_(std::move(durations)), starts_(lists_.size(), -1) {}
+
+  uint64_t KeyOf(size_t task) const { return task; }
+  size_t TaskOf(uint64_t key) {
+    ++looks_;
+    return static_cast<size_t>(key);
+  }
+  std::span<const int32_t> ResourcesOf(size_t task) const { return *lists_[task]; }
+  int64_t DurationOf(size_t task) const { return durations_[task]; }
+  bool Yields(size_t) const { return false; }
+  template <class Visit>
+  void ForEachSuccessor(size_t, Visit&&) const {}
+  bool Release(size_t) { return false; }
+  void Prefetch(size_t) const {}
+  bool Start(size_t task, int64_t time) {
+    starts_[task] = time;
+    return true;
+  }
+
+  void Run(size_t resources) {
+    ListState<uint64_t> state;
+    state.Prepare(resources, lists_.size(), std::bit_width(lists_.size()));
+    state.is_lone.assign(resources, 0);
+    ListScheduler scheduler(*this, state);
+    for (size_t t = 0; t < lists_.size(); ++t) scheduler.Ready(t);
+    EXPECT_TRUE(scheduler.Run());
+  }
+  const std::vector<int64_t>& starts() const { return starts_; }
+  int64_t looks() const { return looks_; }
+
+ private:
+  const std::vector<const std::vector<int32_t>*> lists_;
+  const std::vector<int64_t> durations_;
+  std::vector<int64_t> starts_;
+  int64_t looks_ = 0;
+};
+
+TEST(ListSchedulerTest, TasksOfOneListWaitBehindEachOtherAndStartAsTheyWould) {
+  std::mt19937_64 random(23);
+  int64_t apart = 0, together = 0;
+  for (int round = 0; round < 200; ++round) {
+    // Pairs of resources, as transfers hold that go from some devices to others.
+    constexpr size_t kResources = 12;
+    std::vector<std::vector<int32_t>> pairs;
+    for (int32_t a = 0; a < 6; ++a) {
+      for (int32_t b = 6; b < 12; ++b) pairs.push_back({a, b});
+    }
+    std::vector<std::vector<int32_t>> copies;
+    std::vector<const std::vector<int32_t>*> shared, own;
+    std::vector<int64_t> durations;
+    for (int t = 0; t < 400; ++t) {
+      const auto& pair = pairs[random() % pairs.size()];
+      shared.push_back(&pair);
+      copies.push_back(pair);
+      durations.push_back(1 + static_cast<int64_t>(random() % (round % 2 == 0 ? 3 : 1000)));
+    }
+    for (const auto& copy : copies) own.push_back(&copy);
+    ListsOfTasks of_shared(shared, durations), of_own(own, durations);
+    of_shared.Run(kResources);
+    of_own.Run(kResources);
+    ASSERT_EQ(of_shared.starts(), of_own.starts()) << "round " << round;
+    together += of_shared.looks();
+    apart += of_own.looks();
+  }
+  EXPECT_LT(3 * together, 2 * apart);
 }
 
 // Whether the task waits for the other, as a predecessor's or for a resource.

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "planner/evaluator.h"
+#include "planner/simulator/critical_chain.h"
 #include "planner/space/moves.h"
 #include "tests/planner/fixture.h"
 #include "tests/testing/ok.h"
@@ -20,18 +21,33 @@ struct Seen {
   int with_buckets = 0, without = 0, above_cutoff = 0;
 };
 
-// Evaluated by rule, a strategy takes what it takes with these buckets or without; above a cutoff the
-// bound is above that, and no more than the time.
+// Tasks of the step's CriticalChain, by subject.
+std::vector<Nanos> CriticalTimesOf(const Evaluator& evaluator, const EvaluatedStep& step) {
+  const FlatStep flat =
+      FlattenStep(step.tasks, {evaluator.resources(), evaluator.model(), evaluator.options().sizes,
+                               &evaluator.distances()});
+  std::vector<Nanos> times(static_cast<size_t>(evaluator.distances().subjects()));
+  for (TaskId task : CriticalChain(flat.tasks, step.schedule)) {
+    times[static_cast<size_t>(flat.tasks.subject_of[task.index()])] += step.durations[task.index()];
+  }
+  return times;
+}
+
+// Evaluated by rule, a strategy takes what it takes with these buckets or without, and waits for what
+// it waits for then; above a cutoff the bound is above that, and no more than the time.
 void ExpectTimesWithBuckets(const Workplace& at, const Strategy& strategy, Bytes size,
                             std::mt19937_64& random, Seen& seen) {
   const Strategy joined = Ok(at.evaluator.WithBucketsUpTo(strategy, size));
   const Evaluation by_rule = at.evaluator.EvaluateBriefly(strategy, kNoCutoff, nullptr, size);
   // A new evaluator knows nothing of the strategies before.
   const Evaluator fresh(at.graph, at.machine->topology, *at.costs);
-  Evaluation whole = Ok(fresh.EvaluateStep(strategy)).evaluation;
-  const Evaluation with = Ok(fresh.EvaluateStep(joined)).evaluation;
-  EXPECT_EQ(by_rule.bucket_bytes, with.time < whole.time ? size : Bytes(0));
-  if (with.time < whole.time) whole = with;
+  EvaluatedStep step = Ok(fresh.EvaluateStep(strategy));
+  EvaluatedStep step_with = Ok(fresh.EvaluateStep(joined));
+  const Evaluation with = step_with.evaluation;
+  EXPECT_EQ(by_rule.bucket_bytes, with.time < step.evaluation.time ? size : Bytes(0));
+  if (with.time < step.evaluation.time) step = std::move(step_with);
+  const Evaluation& whole = step.evaluation;
+  EXPECT_EQ(Ok(at.evaluator.CriticalTimes(strategy, size)), CriticalTimesOf(fresh, step));
   EXPECT_EQ(by_rule.time, whole.time);
   EXPECT_EQ(by_rule.tasks, whole.tasks);
   EXPECT_EQ(at.evaluator.EvaluateBriefly(joined, kNoCutoff).time, with.time);
