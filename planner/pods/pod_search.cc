@@ -14,8 +14,6 @@
 namespace partita {
 namespace {
 
-// Pods whose best start takes so many times what is to be beaten, over kWorthOf, get no search.
-constexpr int64_t kWorth = 9, kWorthOf = 8;
 // Devices from which on parts of them are searched: on fewer what all do is found as fast.
 constexpr int kLeastOfParts = 64;
 // Pods of two nodes are searched where there are so many; what fewer do is found as fast.
@@ -116,12 +114,14 @@ Bytes PodSearch::BucketBytesFor(const PodProblem& pods) const {
 }
 
 bool PodSearch::IsFarBehind(const SearchProblem& problem) {
-  if (scope_.to_beat == kNoCutoff) return false;
-  const Nanos most(scope_.to_beat.value() / kWorthOf * kWorth);
+  const Nanos most = scope_.most_of_starts;
+  if (most == kNoCutoff) return false;
+  const bool of_nodes = scope_.kind == PodScope::Kind::kNodes;
+  const Bytes bucket_bytes = of_nodes ? Bytes(0) : scope_.bucket_bytes;
   for (const NamedStrategy& start : problem.starts) {
     if (IsOver()) break;
-    const Evaluation evaluation =
-        problem.evaluator.EvaluateBriefly(start.strategy, most, [this] { return IsOver(); });
+    const Evaluation evaluation = problem.evaluator.EvaluateBriefly(
+        start.strategy, most, [this] { return IsOver(); }, bucket_bytes);
     if (evaluation.is_within() && evaluation.time <= most) return false;
   }
   return true;

@@ -50,7 +50,7 @@ class PodSearch {
   bool IsOver() const;
   // The size of buckets that pods are compared with, as BucketBytesForSearches.
   Bytes BucketBytesFor(const PodProblem& pods) const;
-  // Whether the best start of pods is far from what is to be beaten.
+  // Whether all starts of pods take longer than those that are worth a search.
   bool IsFarBehind(const SearchProblem& problem);
   // Leaves those that are worth trying, if there are any.
   void KeepStarts(std::vector<NamedStrategy>& starts) const;

@@ -34,6 +34,8 @@ constexpr Grouping kGroups[] = {Grouping::kOfShapes, Grouping::kOfLike, Grouping
 // Starts that take at most so many times the best are near it: on fewer devices dynamic programming is
 // then worth its time, for parts of the devices a trial.
 constexpr double kNear = 1.05;
+// Pods of nodes of which a start takes at most so many times the best are worth a search of their own.
+constexpr double kNearForPods = 1.125;
 // What takes less than so many times the best is improved by groups for so many evaluations, which
 // shows what is in it.
 constexpr double kContends = 1.25;
@@ -190,16 +192,17 @@ bool AddTwoNodes(const SearchProblem& problem, SearchState& state,
 void AddParts(const SearchProblem& problem, SearchState& state,
               const std::vector<std::string>& near, GroupDescents& descents,
               std::vector<WalkPoint>& points) {
-  PodScope scope{
-      .kind = PodScope::Kind::kParts, .starts = near, .bucket_bytes = problem.bucket_bytes};
+  const Nanos most = TimesOf(state.to_beat(), kNear);
+  PodScope scope{.kind = PodScope::Kind::kParts,
+                 .most_of_starts = most,
+                 .starts = near,
+                 .bucket_bytes = problem.bucket_bytes};
   std::vector<WalkPoint> starts;
-  const Nanos before = state.to_beat();
   for (scope.parts = 2; scope.parts <= kMostParts; scope.parts *= 2) {
     for (WalkPoint& one : AddPods(problem, state, scope, points)) starts.push_back(std::move(one));
   }
   std::reverse(starts.begin(), starts.end());
-  std::erase_if(starts,
-                [&](const WalkPoint& start) { return start.time > TimesOf(before, kNear); });
+  std::erase_if(starts, [&](const WalkPoint& start) { return start.time > most; });
   AddContenders(state, starts, descents, points);
 }
 
@@ -253,7 +256,8 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   if (is_overlapped && !found_stages) {
     AddParts(problem, state, near, descents, points);
   } else if (!is_overlapped) {
-    const PodScope scope{.to_beat = TimeWithoutBuckets(problem, state),
+    const Nanos without_buckets = TimeWithoutBuckets(problem, state);
+    const PodScope scope{.most_of_starts = TimesOf(without_buckets, kNearForPods),
                          .bucket_bytes = problem.bucket_bytes};
     AddPods(problem, state, scope, points);
   }

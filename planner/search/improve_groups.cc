@@ -300,18 +300,63 @@ class GroupImprover {
   }
 
   // Goes to the best of the changes, if one is an improvement. `ahead`: what they take, or nothing.
+  // What was evaluated since the last improvement is not again: kinds of changes and groups overlap.
   bool Try(const ChangeSet& set, std::span<const Evaluation> ahead) {
     if (state_.evaluations() >= end_ || GainsLittle()) return false;
-    const auto make = [&](size_t k) { return StrategyOf(set, k); };
-    Fastest fastest = ahead.empty() ? FastestOf(set.proposals.size(), make, at_, problem_, state_)
-                                    : FastestOfEvaluated(make, ahead, at_, problem_, state_);
+    const size_t evaluated = evaluated_.size();
+    std::vector<size_t> fresh;
+    std::vector<Evaluation> of_fresh;
+    for (size_t k = 0; k < set.proposals.size(); ++k) {
+      std::vector<Decision> net = NetOf(set.proposals[k], at_.strategy);
+      if (Has(evaluated_, net)) continue;
+      evaluated_.push_back(std::move(net));
+      fresh.push_back(k);
+      if (!ahead.empty()) of_fresh.push_back(ahead[k]);
+    }
+    const auto make = [&](size_t k) { return StrategyOf(set, fresh[k]); };
+    Fastest fastest = ahead.empty() ? FastestOf(fresh.size(), make, at_, problem_, state_)
+                                    : FastestOfEvaluated(make, of_fresh, at_, problem_, state_);
+    if (!fastest.goes_on) evaluated_.resize(evaluated);
     if (fastest.point.has_value()) {
+      evaluated_ = {Back(set, at_.strategy, fastest.point->strategy)};
       at_ = *std::move(fastest.point);
       ++changes_;
       for (OpId op : set.ops) changed_[op.index()] = changes_;
       state_.CountAccepted(0, at_.name, "group", at_.time);
     }
     return fastest.goes_on;
+  }
+
+  // The last decision on each subject, by subject, but for those that the strategy has.
+  static std::vector<Decision> NetOf(const std::vector<Decision>& decisions,
+                                     const Strategy& strategy) {
+    std::vector<Decision> net(decisions.rbegin(), decisions.rend());
+    std::stable_sort(net.begin(), net.end(), [](const Decision& a, const Decision& b) {
+      return SubjectOf(a) < SubjectOf(b);
+    });
+    const auto is_same = [](const Decision& a, const Decision& b) {
+      return SubjectOf(a) == SubjectOf(b);
+    };
+    net.erase(std::unique(net.begin(), net.end(), is_same), net.end());
+    std::erase_if(net,
+                  [&](const Decision& one) { return DecisionIn(strategy, SubjectOf(one)) == one; });
+    return net;
+  }
+
+  // What leads back from one strategy to another, of which a change of the set made it.
+  static std::vector<Decision> Back(const ChangeSet& set, const Strategy& before,
+                                    const Strategy& after) {
+    std::vector<Decision> decisions;
+    for (const auto& proposal : set.proposals) {
+      for (const Decision& one : proposal) decisions.push_back(DecisionIn(before, SubjectOf(one)));
+    }
+    return NetOf(decisions, after);
+  }
+
+  // A change of nothing counts as one that there is.
+  static bool Has(const std::vector<std::vector<Decision>>& evaluated,
+                  const std::vector<Decision>& net) {
+    return net.empty() || std::find(evaluated.begin(), evaluated.end(), net) != evaluated.end();
   }
 
   const SearchProblem& problem_;
@@ -322,6 +367,8 @@ class GroupImprover {
   const OperatorGroups& groups_;
   GroupChanges& changes_of_;
   int64_t changes_ = 0;  // that improved
+  // What those changed that were evaluated since the last of them.
+  std::vector<std::vector<Decision>> evaluated_;
   // The evaluations at the last gain that counts, and the time then; -1: at the start.
   int64_t gained_at_ = -1;
   Nanos gained_time_;

@@ -102,8 +102,8 @@ struct PodScope {
   enum class Kind { kNodes, kTwoNodes, kParts };
   Kind kind = Kind::kNodes;
   int parts = 0;  // of kParts
-  // The best that is known; kNoCutoff: nothing is. Pods whose starts take much longer are not searched.
-  Nanos to_beat = kNoCutoff;
+  // Pods whose starts all take longer are not searched: those of nodes without buckets.
+  Nanos most_of_starts = kNoCutoff;
   // Names of the starts that are worth trying; empty: all are.
   std::vector<std::string> starts = {};
   // The size of buckets to compare with (SearchProblem::bucket_bytes), which pods do not change.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "planner/least_loads.h"
 #include "planner/search/search_state.h"
 #include "planner/space/moves.h"
 
@@ -74,7 +75,9 @@ struct StartRules {
 absl::StatusOr<std::vector<WalkPoint>> EvaluateStarts(const SearchProblem& problem,
                                                       const SearchOptions& options,
                                                       SearchState& state, const StartRules& rules);
+// kNoCutoff stays what it is.
 inline Nanos TimesOf(Nanos time, double factor) {
+  if (time == kNoCutoff) return time;
   return Nanos(static_cast<int64_t>(static_cast<double>(time.value()) * factor));
 }
 // Starts and dynamic programming are tried on so many times fewer devices, then on so many times

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "graph/parallel/decision.h"
+#include "planner/search/group_changes.h"
 #include "planner/space/like_operators.h"
 #include "planner/space/moves.h"
 #include "planner/space/neighbour_splits.h"
@@ -375,6 +377,38 @@ TEST(ImproveGroupsTest, EndsWithItsBudgetAndWhereNothingImproves) {
   EXPECT_LE(all.state.best_time(), few.state.best_time());
   EXPECT_LT(all.state.evaluations(), 2'000);
   EXPECT_EQ(GroupDescents(all.problem, all.state, kLike).Improve(least, 10'000).time, least.time);
+}
+
+// Kinds of changes overlap: where none improves, each strategy that one leads to is evaluated once.
+TEST(ImproveGroupsTest, EvaluatesNothingTwiceWithoutAnImprovement) {
+  const Workplace at("lenet", 64, "p100-4x4", 4);
+  Searched search(at, Ok(DataParallel(at.graph, at.machine->topology)));
+  const WalkPoint least =
+      GroupDescents(search.problem, search.state, kAllGroupings).Improve(search.point(), 10'000);
+  const OperatorGroups groups(at.space, kAllGroupings);
+  GroupChanges changes(search.problem, groups, search.state);
+  std::vector<Strategy> distinct = {least.strategy};
+  size_t proposals = 0;
+  for (const OperatorGroup& group : groups.Of(least.strategy)) {
+    for (size_t kind = 0; kind < kKindsOfChange; ++kind) {
+      Strategy strategy = least.strategy;
+      for (const ChangeSet& set :
+           changes.Of(static_cast<Change>(kind), 0, group.ops, strategy, least.time)) {
+        proposals += set.proposals.size();
+        for (const auto& proposal : set.proposals) {
+          Strategy changed = least.strategy;
+          Decide(at.graph, changed, proposal);
+          if (std::find(distinct.begin(), distinct.end(), changed) == distinct.end()) {
+            distinct.push_back(std::move(changed));
+          }
+        }
+      }
+    }
+  }
+  EXPECT_LT(distinct.size(), proposals);
+  const int64_t before = search.state.evaluations();
+  GroupDescents(search.problem, search.state, kAllGroupings).Improve(least, 10'000);
+  EXPECT_EQ(search.state.evaluations() - before, static_cast<int64_t>(distinct.size()) - 1);
 }
 
 // A descent in many small parts tries what one in a whole does, but for what it was at when a part ended.
