@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <numeric>
 #include <set>
 #include <span>
 #include <string>
@@ -139,8 +141,9 @@ class StartsOnFewer {
     std::reverse(counts.begin(), counts.end());
     for (int devices : counts) {
       const size_t known = points_.size();
-      for (const NamedStrategy& start : problem_.starts) {
-        if (!IsBehind(start.name)) TryOn(start.name, devices);
+      for (size_t k : Order()) {
+        const std::string& name = problem_.starts[k].name;
+        if (!IsBehind(name)) TryOn(name, devices);
       }
       FindNear(known, devices);
     }
@@ -149,6 +152,21 @@ class StartsOnFewer {
   // Whether a start is behind others on a quarter of the devices that are looked at, or not known there.
   bool IsBehind(const std::string& name) const {
     return problem_.space.devices() >= kManyDevices && !near_.empty() && !near_.contains(name);
+  }
+
+  // The problem's starts in the order in which they are tried: those that others found, those that are
+  // near the best on fewer devices, the best first, so that what is far behind is soon given up, and the
+  // others.
+  std::vector<size_t> Order() const {
+    std::vector<size_t> order(problem_.starts.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    const auto place = [this](size_t k) {
+      const auto near = near_.find(problem_.starts[k].name);
+      return k < problem_.found_starts ? Nanos(0) : near == near_.end() ? kNoCutoff : near->second;
+    };
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return place(a) < place(b); });
+    return order;
   }
 
   // The starts that are not behind.
@@ -186,7 +204,7 @@ class StartsOnFewer {
       for (const WalkPoint& point : points) {
         const bool is_near =
             point.excess_memory == 0 && point.time < TimesOf(best->time, kNotBehind);
-        if (point.name == on && is_near) near_.insert(start.name);
+        if (point.name == on && is_near) near_.emplace(start.name, point.time);
       }
     }
   }
@@ -216,7 +234,8 @@ class StartsOnFewer {
   std::vector<WalkPoint>& points_;
   const double most_;
   std::set<std::string> tried_;
-  std::set<std::string> near_;  // starts near the best on the most devices so far
+  // Starts near the best on the most devices so far, and their times there.
+  std::map<std::string, Nanos> near_;
   bool ended_ = false;
 };
 
@@ -232,7 +251,8 @@ absl::StatusOr<std::vector<WalkPoint>> EvaluateStarts(const SearchProblem& probl
   if (tries_fewer) on_fewer.AddFew();
   const bool found = rules.look && rules.look(on_fewer.NotBehind(), starts);
   bool goes_on = true;
-  for (size_t k = 0; goes_on && k < problem.starts.size(); ++k) {
+  for (size_t k : on_fewer.Order()) {
+    if (!goes_on) break;
     const NamedStrategy& start = problem.starts[k];
     const bool is_expert = k >= problem.found_starts;
     if (rules.put_off != nullptr && is_expert && (found || on_fewer.IsBehind(start.name))) {
