@@ -62,7 +62,7 @@ absl::Status PodSearch::Run() {
       "batch ", whole_.graph().batch(), " has no equal shares for pods of ",
       whole_.topology().size(), " devices. Try a batch that is a multiple of the devices"));
   for (size_t k = 0; k < sizes.size(); ++k) {
-    if (k > 0 && (IsOver() || is_hopeless_)) break;
+    if (k > 0 && (IsOver() || is_far_behind_)) break;
     RETURN_IF_ERROR(SearchSize(sizes[k], /*is_last=*/k + 1 == sizes.size()));
   }
   return pods_ == nullptr ? status_ : absl::OkStatus();
@@ -78,7 +78,7 @@ absl::Status PodSearch::SearchSize(int size, bool is_last) {
   SearchProblem problem = (*pods)->Problem(/*has_fewer=*/is_last);
   KeepStarts(problem.starts);
   if (IsFarBehind(problem)) {
-    is_hopeless_ = true;
+    is_far_behind_ = true;
     return absl::OkStatus();
   }
   problem.is_part = is_part_;
@@ -168,6 +168,7 @@ void OfferPods(const GraphAt& graph_at, SearchProblem& problem) {
     SearchProblem::OfPods found;
     if (pods.Run().ok()) found.strategies = pods.TakeStrategies();
     found.evaluations = pods.evaluations();
+    found.are_far_behind = pods.is_far_behind();
     return found;
   };
 }

@@ -44,6 +44,8 @@ class PodSearch {
   // The best of each size that was better than those before it, as strategies of all devices.
   std::vector<NamedStrategy> TakeStrategies() { return std::move(strategies_); }
   int64_t evaluations() const { return evaluations_; }  // of all sizes
+  // Whether starts of a size took longer than those that are worth a search.
+  bool is_far_behind() const { return is_far_behind_; }
 
  private:
   std::vector<int> Sizes() const;
@@ -72,7 +74,7 @@ class PodSearch {
   SearchResult found_;
   std::vector<NamedStrategy> strategies_;
   int64_t evaluations_ = 0;
-  bool is_hopeless_ = false;  // larger pods are not looked at
+  bool is_far_behind_ = false;  // larger pods are not looked at
 };
 
 // Lets a search look for pods by `auto`, too (SearchProblem::by_pods), on machines of

@@ -159,17 +159,24 @@ bool HasStages(const SearchProblem& problem, const SearchState& state) {
   return state.has_best() && HasStagesApart(problem.space, state.best());
 }
 
-// Adds what a search for pods finds. The points are, and stay, the best first. Returns those added.
-std::vector<WalkPoint> AddPods(const SearchProblem& problem, SearchState& state,
-                               const PodScope& scope, std::vector<WalkPoint>& points) {
-  std::vector<WalkPoint> added;
+// What a search for pods added.
+struct AddedPods {
+  std::vector<WalkPoint> points;
+  bool are_far_behind = false;  // SearchProblem::OfPods
+};
+
+// Adds what a search for pods finds. The points are, and stay, the best first.
+AddedPods AddPods(const SearchProblem& problem, SearchState& state, const PodScope& scope,
+                  std::vector<WalkPoint>& points) {
+  AddedPods added;
   if (!problem.by_pods || !problem.space.whole() || state.Done()) return added;
   SearchProblem::OfPods found = problem.by_pods(state.PartOfOptions(kPartOfPods), scope);
   state.CountEvaluations(found.evaluations);
+  added.are_far_behind = found.are_far_behind;
   for (NamedStrategy& start : found.strategies) {
-    if (!AddStart(problem, std::move(start), FarBehind(state), state, added)) break;
+    if (!AddStart(problem, std::move(start), FarBehind(state), state, added.points)) break;
   }
-  points.insert(points.end(), added.begin(), added.end());
+  points.insert(points.end(), added.points.begin(), added.points.end());
   std::stable_sort(points.begin(), points.end());
   return added;
 }
@@ -198,8 +205,12 @@ void AddParts(const SearchProblem& problem, SearchState& state,
                  .starts = near,
                  .bucket_bytes = problem.bucket_bytes};
   std::vector<WalkPoint> starts;
-  for (scope.parts = 2; scope.parts <= kMostParts; scope.parts *= 2) {
-    for (WalkPoint& one : AddPods(problem, state, scope, points)) starts.push_back(std::move(one));
+  bool goes_on = true;
+  for (scope.parts = 2; goes_on && scope.parts <= kMostParts; scope.parts *= 2) {
+    AddedPods added = AddPods(problem, state, scope, points);
+    for (WalkPoint& one : added.points) starts.push_back(std::move(one));
+    // Smaller parts are further behind.
+    goes_on = !added.are_far_behind;
   }
   std::reverse(starts.begin(), starts.end());
   std::erase_if(starts, [&](const WalkPoint& start) { return start.time > most; });

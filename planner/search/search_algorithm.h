@@ -127,6 +127,7 @@ struct SearchProblem {
   struct OfPods {
     std::vector<NamedStrategy> strategies;
     int64_t evaluations = 0;
+    bool are_far_behind = false;  // their starts are, so that they were not searched
   };
   std::function<OfPods(const SearchOptions& options, const PodScope& scope)> by_pods = nullptr;
   // Whether another search goes on from what this one finds: it ends as soon as more evaluations gain
