@@ -102,7 +102,7 @@ struct PodScope {
   enum class Kind { kNodes, kTwoNodes, kParts };
   Kind kind = Kind::kNodes;
   int parts = 0;  // of kParts
-  // Pods whose starts all take longer are not searched: those of nodes without buckets.
+  // Pods whose starts all take longer are not searched; starts of kNodes are compared without buckets.
   Nanos most_of_starts = kNoCutoff;
   // Names of the starts that are worth trying; empty: all are.
   std::vector<std::string> starts = {};

@@ -75,7 +75,7 @@ struct StartRules {
 absl::StatusOr<std::vector<WalkPoint>> EvaluateStarts(const SearchProblem& problem,
                                                       const SearchOptions& options,
                                                       SearchState& state, const StartRules& rules);
-// kNoCutoff stays what it is.
+// A time so many times as long; kNoCutoff stays what it is.
 inline Nanos TimesOf(Nanos time, double factor) {
   if (time == kNoCutoff) return time;
   return Nanos(static_cast<int64_t>(static_cast<double>(time.value()) * factor));
