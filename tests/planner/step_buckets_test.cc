@@ -122,6 +122,27 @@ TEST(StepBucketsTest, StepsAroundDataParallelismTakeWhatTheyTakeWithTheirBuckets
   EXPECT_GT(seen.above_cutoff, 20);
 }
 
+// Like operators with one configuration move the same between the same devices, over and over.
+TEST(StepBucketsTest, StepsOfManyTasksThatHoldTheSameTakeWhatTheyTakeWithTheirBuckets) {
+  std::mt19937_64 random(15);
+  Seen seen;
+  const Workplace at("rnnlm", 64, "k80-16x4", 16);
+  for (int round = 0; round < 8; ++round) {
+    SCOPED_TRACE(absl::StrCat("round ", round));
+    Strategy strategy = at.Expert("data_parallel");
+    const Strategy other = at.space.RandomStrategy(random);
+    for (OpId op : at.space.operators()) {
+      const OpId first = at.space.AllLike(op)[0];
+      const bool changes = (first.value() + round) % 3 != 0;
+      if (changes) strategy.configs[op.index()] = other.configs[first.index()];
+    }
+    if (at.evaluator.EvaluateBriefly(strategy, kNoCutoff).feasible()) {
+      ExpectTimesWithBuckets(at, strategy, Bytes(4 << 20), random, seen);
+    }
+  }
+  EXPECT_GT(seen.with_buckets + seen.without, 3);
+}
+
 // Where memory is short, or what runs beside a task lengthens it, flat steps are evaluated.
 TEST(StepBucketsTest, StepsThatHaveToBePlacedTakeWhatTheyTakeWithTheirBuckets) {
   std::mt19937_64 random(14);
