@@ -42,7 +42,7 @@ absl::StatusOr<PartView> ViewPart(const ShardingRule& rule, std::span<const Shap
 // is found again.
 class PartViews {
  public:
-  // What is passed outlives this.
+  // The arguments outlive this.
   PartViews(const ShardingRule& rule, std::span<const Shape> operands,
             std::span<const Shape> results);
 

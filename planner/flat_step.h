@@ -85,7 +85,7 @@ struct CommunicationsOfGraph {
 // several threads.
 class FragmentFlattener {
  public:
-  // What the rules refer to outlives this.
+  // The objects that the rules refer to outlive this.
   explicit FragmentFlattener(const FlatteningRules& rules)
       : rules_(rules), lister_(rules.resources), sums_(rules.resources.count()) {}
 

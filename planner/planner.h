@@ -29,8 +29,8 @@ struct PlanRequest {
   std::vector<Decision> pins = {};
   // The bound that MakePlan would find, where it is known; prices decide it, and nothing else does.
   std::optional<LowerBound> bound = {};
-  // Where it is given, machines of more than kMostDevicesSearched devices are searched by pods
-  // (plan_by_pods.h), unless there are pins.
+  // The graph at another batch. Where it is given, machines of more than kMostDevicesSearched devices
+  // are searched by pods (plan_by_pods.h), unless there are pins.
   GraphAt graph_at = nullptr;
   bool wants_rivals = false;  // true: PlanOutcome::rivals are found
 

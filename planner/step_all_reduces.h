@@ -24,7 +24,7 @@ class StepAllReduces {
   // strategy names an algorithm for, and what control edges hold back, stays by itself.
   void Find(const StepFragments& step, const Strategy& strategy, NumberOfTask number_of);
 
-  // Where one of them is.
+  // The place of one of them.
   struct Place {
     size_t link = 0;
     int32_t number = 0;

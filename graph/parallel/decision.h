@@ -42,7 +42,7 @@ struct OperatorDecision {
   friend bool operator==(const OperatorDecision&, const OperatorDecision&) = default;
 };
 
-// Where a weight lies, where it is updated, and when it is gathered.
+// The place of a weight and of its updates, and when it is gathered.
 struct WeightDecision {
   int32_t weight = 0;  // position in Graph::weights()
   WeightPlacement placement;
@@ -61,7 +61,7 @@ struct AlgorithmDecision {
   friend bool operator==(const AlgorithmDecision&, const AlgorithmDecision&) = default;
 };
 
-// Which all-reduces run as one with the first of them; only one: none do.
+// All-reduces that run as one with the first of them; only one: none do.
 struct BucketDecision {
   Bucket bucket;
   friend bool operator==(const BucketDecision&, const BucketDecision&) = default;

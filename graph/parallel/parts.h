@@ -28,8 +28,8 @@ absl::StatusOr<std::vector<Part>> PartsOf(const Graph& graph, const Operator& op
                                           const ParallelConfig& anchor_config);
 // Whether PartsOf has them, without making any. Precondition: ValidateConfig of the anchor.
 bool HasParts(const Graph& graph, const Operator& op, const ParallelConfig& anchor_config);
-// Those of them that are the first, second or last along each loop: of an even split, a part of every
-// size and with every kind of border.
+// Parts that are the first, second or last along each loop: of an even split, one of every size and
+// with every kind of border.
 absl::StatusOr<std::vector<Part>> SamplePartsOf(const Graph& graph, const Operator& op,
                                                 const ParallelConfig& anchor_config);
 

@@ -15,7 +15,7 @@ namespace partita {
 // Fragments of the first of several alike pods (PartitionOptions::pod_devices): what is made for all of
 // them, cut down to it.
 
-// Those on its devices, in their order.
+// Parts on its devices, in their order.
 std::vector<Part> PartsOfFirstPod(std::span<const Part> parts, int pod_devices);
 WeightLayouts LayoutsOfFirstPod(const WeightLayouts& layouts, int pod_devices);
 

@@ -196,7 +196,7 @@ struct TensorSetting {
   DeviceId host_device;
   std::span<const AlgorithmChoice> algorithms = {};  // Strategy::algorithms of the tensor
   bool outlines = false;  // true: tasks are only priced; moves of the exchange have outlines
-  // What the first pod has of parts and layouts, where only its fragments are wanted
+  // Parts and layouts that the first pod has, where only its fragments are wanted
   // (PartitionOptions::pod_devices).
   PartsByOp pod_parts = {};
   const WeightLayouts* pod_layouts = nullptr;

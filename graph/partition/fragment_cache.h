@@ -166,7 +166,7 @@ class FragmentCache {
   int32_t PlacementId(const Strategy& strategy, size_t weight);
   bool FindTensors(const Strategy& strategy, StepFragments& step, const Interrupted& interrupted);
   TensorFragmentsBuilder BuilderOf(TensorId id, const Strategy& strategy) const;
-  // Where the entries of missing() are, by content, and by a tensor's class and decisions.
+  // Places of the entries of missing(), by content, and by a tensor's class and decisions.
   struct MissingPlaces {
     absl::flat_hash_map<absl::Span<const int64_t>, size_t> by_content;
     absl::flat_hash_map<std::pair<size_t, Key>, size_t> by_decisions;

@@ -64,8 +64,8 @@ struct PartitionOptions {
   // Buffers keep the backend's native format where all their users can (see formats.h); for
   // backends that have one.
   bool native_formats = false;
-  // Where devices are several alike pods of so many each, and fragments of the first are wanted alone:
-  // tasks in which it takes part, over buffers of its devices. 0, as for Partition: of all devices.
+  // Devices of each of several alike pods, where fragments of the first are wanted alone: tasks in which
+  // it takes part, over buffers of its devices. 0, as for Partition: of all devices.
   int pod_devices = 0;
   // Ends Partition once it is set; may be null.
   const std::atomic<bool>* stop = nullptr;

@@ -37,8 +37,8 @@ struct StepCommunication {
 // `chosen`: the strategy's algorithm for the step, or empty. The step outlives the result.
 StepCommunication CommunicationOf(const ExchangeStep& step, DType dtype, const std::string& chosen,
                                   const ExchangeTaskOptions& options);
-// Those of all steps of an exchange, by the algorithms of options.choices; nullopt where the watch
-// gave the tensor up. `solved`: of x, outlives the result.
+// Communications of all steps of an exchange, by the algorithms of options.choices; nullopt where the
+// watch gave the tensor up. `solved`: of x, outlives the result.
 std::optional<std::vector<StepCommunication>> CommunicationsOf(const TensorExchange& x,
                                                                const SolvedExchange& solved,
                                                                const ExchangeTaskOptions& options);

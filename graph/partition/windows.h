@@ -26,7 +26,7 @@ inline int64_t VolumeOf(std::span<const Box> boxes) {
   return volume;
 }
 
-// Where the boxes of a flow lie: inside a box that the buffer holds, or packed one after another from
+// The place of the boxes of a flow: inside a box that the buffer holds, or packed one after another from
 // an offset on. The boxes outlive it.
 class FlowPlace {
  public:

@@ -9,7 +9,7 @@
 
 namespace partita {
 
-// Those of the known names that were probably meant by another one, in their order, three at most:
+// Known names that were probably meant by another one, in their order, three at most:
 // what is one letter away, or else begins with all that was typed, or else is nearest by edit
 // distance; none where all are far. Letters count alike whether large or small, and '-' as '_'.
 std::vector<std::string> NearestNames(absl::string_view name, std::span<const std::string> known);

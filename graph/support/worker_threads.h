@@ -26,7 +26,7 @@ class WorkerThreads {
   int count() const { return count_; }
   // The most threads that work at a time from now on, at least 1.
   void SetMost(int most) { most_ = most; }
-  // Those that work at a time.
+  // Threads that work at a time.
   int most() const { return std::max(1, std::min(count_, most_)); }
 
   // Calls run(k) once for each k below `items`, in any order, and returns when all calls have.

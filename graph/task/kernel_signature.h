@@ -46,7 +46,7 @@ struct TensorPlace {
   }
 };
 
-// Where an operator of a fused kernel reads and writes.
+// Places where an operator of a fused kernel reads and writes.
 struct Wiring {
   std::vector<TensorPlace> inputs, outputs;
 

@@ -255,7 +255,7 @@ class TaskGraph {
   std::span<const Task> tasks() const { return tasks_; }
   // One that is kept.
   const Task& task(TaskId id) const { return *FirstFrom(id.value()); }
-  // Those that are kept of the tasks [begin, end).
+  // Tasks of [begin, end) that are kept.
   std::span<const Task> TasksBetween(int32_t begin, int32_t end) const {
     return {FirstFrom(begin), FirstFrom(end)};
   }

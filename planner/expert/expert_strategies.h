@@ -64,7 +64,7 @@ absl::StatusOr<ExpertFunction> ExpertNamed(const std::string& name);
 
 // Every expert that does not decline, in table order: the starts of a search.
 std::vector<NamedStrategy> ExpertStarts(const Graph& graph, const DeviceTopology& topology);
-// Those of a search for one of several alike groups of devices.
+// Starts of a search for one of several alike groups of devices.
 std::vector<NamedStrategy> ExpertStartsOfPod(const Graph& graph, const DeviceTopology& pod);
 // The strategies of named experts for the first devices of the topology; nullopt where no expert of
 // that name is for fewer devices, or it declines (SearchProblem::on_fewer). Each is made once and kept. What is passed

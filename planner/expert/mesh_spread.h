@@ -51,8 +51,8 @@ class MeshSpread {
   // splits in the operator.
   void Leave(const Operator& op, size_t axis, int dim);
 
-  // Where the trained weight of a product, if no other operator reads it, lies in boxes that the
-  // axes of `mesh`, of the same devices, cut; both layouts, gathered for each use (as in ZeRO-3).
+  // Places the trained weight of a product, if no other operator reads it, in boxes that the axes of
+  // `mesh`, of the same devices, cut; both layouts, gathered for each use (as in ZeRO-3).
   void Shard(const WeightProduct& product, const DeviceMesh& mesh, const AxisSplits& dims);
 
   Strategy Finish() && { return std::move(strategy_); }

@@ -29,7 +29,7 @@ struct AdditiveTime {
 // How exchanges are priced.
 enum class ExchangePricing : uint8_t {
   kWhole,  // as tasks
-  // Where no sums are made by the bytes that have to arrive (LeastArrivals), which are found much
+  // Exchanges without sums by the bytes that have to arrive (LeastArrivals), which are found much
   // faster; others as tasks.
   kSumsWhole,
   kByBytes  // sums, too; nothing where the bytes are not known

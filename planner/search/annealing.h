@@ -7,7 +7,7 @@
 
 namespace partita {
 
-// Where walks begin, the best first; how many evaluations they may use, or as many proposals; and
+// Points where walks begin, the best first; how many evaluations they may use, or as many proposals; and
 // which of several rounds it is, which have random numbers of their own.
 struct AnnealingRound {
   const std::vector<WalkPoint>& points;

@@ -44,7 +44,7 @@ class GroupChanges {
 
   // One at least; of the last one is what costs more than all of those before, or what is not known.
   size_t levels() const { return levels_.size() + 1; }
-  // Those of a kind and a level in the strategy, which is changed meanwhile and whose step takes so
+  // Changes of a kind and a level in the strategy, which is changed meanwhile and whose step takes so
   // long; weights are of every level. One set is tried after the other; where one improves the strategy,
   // this is asked again.
   std::vector<ChangeSet> Of(Change kind, size_t level, const std::vector<OpId>& group,

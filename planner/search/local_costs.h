@@ -64,7 +64,7 @@ class LocalCosts {
   ExchangeTime Priced(const Question& one, const Strategy& strategy, ExchangePricing pricing);
   // The numbers are those of the pair's configurations, which fit. At least, until all is asked for.
   const ExchangeTime& OfPair(const Question& one, const Strategy& strategy);
-  // What exchanges take whole.
+  // The time that exchanges take whole.
   int64_t WholeOf(const Question& one, const Strategy& strategy);
 
   AdditiveCosts costs_;

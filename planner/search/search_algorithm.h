@@ -116,7 +116,7 @@ struct SearchProblem {
   SearchSpace space;
   // Starting strategies, such as the experts'. At least one must be feasible.
   std::vector<NamedStrategy> starts;
-  // Where it is complete, a search ends when its best is as short; 0: none is known.
+  // A lower bound: where it is complete, a search ends when its best is as short; 0: none is known.
   LowerBound bound = {};
   // A start, by its name, made for the first devices only; nullopt where there is none. May be
   // empty. The best starts are tried on fewer and fewer devices: where communication is dear, that

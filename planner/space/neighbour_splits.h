@@ -9,7 +9,7 @@ namespace partita {
 // Configurations of an operator to try in place of the one that it has under the strategy, each
 // once, without that one. All fit the operator.
 
-// Those that cost little communication: as the operators around it are split, whose makers of its
+// Splits that cost little communication: as the operators around it are split, whose makers of its
 // operands are followed block by block, too; on their devices, or its own, along one loop, or as
 // copies; and a few of those that operators like it have.
 std::vector<ParallelConfig> NeighbourSplits(const SearchSpace& space, const Strategy& strategy,

@@ -8,7 +8,7 @@
 
 namespace partita {
 
-// Which operators that have one configuration are a group: those of equal shapes (ShapeClasses),
+// Operators of one configuration that are a group: those of equal shapes (ShapeClasses),
 // those that are like each other (LikeClasses), or each by itself.
 enum class Grouping : uint8_t { kOfShapes, kOfLike, kSingle };
 inline constexpr size_t kGroupings = 3;
@@ -27,7 +27,7 @@ class OperatorGroups {
  public:
   OperatorGroups(const SearchSpace& space, std::span<const Grouping> groupings);
 
-  // Those of a strategy, of each grouping in turn; none twice.
+  // Groups of a strategy, of each grouping in turn; none twice.
   std::vector<OperatorGroup> Of(const Strategy& strategy) const;
   // Whether the operator is free.
   bool IsFree(OpId op) const { return is_free_[op.index()]; }

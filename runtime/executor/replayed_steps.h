@@ -28,7 +28,7 @@ namespace partita {
 // where they were when it was recorded. What one process cannot record, none does.
 class ReplayedSteps {
  public:
-  // What belongs to the executor, and outlives this.
+  // Objects that belong to the executor, and outlive this.
   struct Setup {
     const TaskGraph& tasks;
     std::span<const PlacedDevice> placed;

@@ -39,7 +39,7 @@ constexpr Flag::Kind KindOf() {
   return kIsList<T> ? Flag::Kind::kList : Flag::Kind::kOther;
 }
 
-// What help calls a value; empty: as its kind.
+// The word by which help calls a value; empty: that of its kind.
 template <class T>
 constexpr const char* TypeOf() {
   if constexpr (kIsOptional<T>) {

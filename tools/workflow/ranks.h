@@ -22,7 +22,7 @@ namespace partita {
 // hardware). InvalidArgument naming the first two ranks of one class whose hardware differs.
 absl::Status CompareHardware(std::span<const std::pair<std::string, std::string>> ranks);
 
-// What a rank reports of itself. `waits`: for messages of others.
+// The state that a rank reports of itself. `waits`: for messages of others.
 RankState StateOf(const Executor::Progress& progress, bool waits);
 
 // Rank of this process among those that run one plan together: rank r has device r. One thread at a

@@ -18,8 +18,8 @@ struct ReferenceRequest {
   int devices = 2;
   // Backend that runs the plans, all devices on this host; on one GPU if it is cuda.
   std::string backend = "reference";
-  // Where a run is beyond a tolerance, what RoundingOfReference finds with this backend is allowed,
-  // too. Null: it is not.
+  // A backend: where a run is beyond a tolerance, what RoundingOfReference finds with it is allowed, too.
+  // Null: it is not.
   std::shared_ptr<const Backend> noisy;
   uint64_t seed = 1;  // seed of the plans
   // Stop flag: when it becomes true, the result covers the runs until then. Null: never.

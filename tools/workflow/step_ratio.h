@@ -11,7 +11,7 @@ namespace partita {
 struct StepRatio {
   double median = 1, low = 1, high = 1;
 };
-// Of rounds in which both made steps, in ns and in their order; nullopt where one of the two has none.
+// The ratio of rounds of both, in ns and in their order; nullopt where one of the two has none.
 // Steps of one round are alike, and no proof by themselves: their median is one time.
 std::optional<StepRatio> RatioOf(std::span<const int64_t> rounds, std::span<const int64_t> others);
 

@@ -17,7 +17,7 @@ namespace partita {
 // convolutions, of which some are fastest by transforms of all their operands.
 constexpr int64_t kMostProductWorkspace = int64_t{256} << 20;
 constexpr int64_t kMostWorkspace = int64_t{2} << 30;
-// Where nothing is measured, and therefore no memory is tried.
+// The most where nothing is measured, and therefore no memory is tried.
 constexpr int64_t kMostUntriedWorkspace = int64_t{256} << 20;
 
 // Search for algorithms of one library on one device: in the store, or else by measuring. The store

@@ -40,7 +40,7 @@ class KernelPlanner {
   bool present(size_t k) const { return k < inputs() && signature_.inputs[k].present; }
   const Shape& in_shape(size_t k) const { return signature_.inputs[k].type.shape; }
   const Shape& out_shape(size_t k = 0) const { return signature_.outputs[k].type.shape; }
-  // Where a piece lies in its tensor; its address is In's and Out's.
+  // The place of a piece in its tensor; its address is In's and Out's.
   const TensorArgument& in_piece(size_t k) {
     plan_.depends_on_place = true;
     return arguments_.inputs[k];

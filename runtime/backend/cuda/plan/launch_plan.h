@@ -18,12 +18,12 @@ namespace partita {
 // an input or an output) and a distance from its start.
 class LaunchPlan {
  public:
-  // Of launches whose pieces lie where these arguments' do, whose addresses are not read. Errors:
+  // Plans launches whose pieces lie where these arguments' do, whose addresses are not read. Errors:
   // PlanKernel's.
   static absl::StatusOr<LaunchPlan> Make(const KernelSignature& signature,
                                          const KernelArguments& arguments,
                                          const KernelOptions& options);
-  // Of a signature's whole tensors.
+  // Plans launches of a signature's whole tensors.
   static absl::StatusOr<LaunchPlan> Make(const KernelSignature& signature,
                                          const KernelOptions& options);
 
@@ -79,7 +79,7 @@ class LaunchPlan {
 
   KernelSteps plan_;
   size_t input_count_, output_count_;
-  // Where the pieces lie, if steps depend on it.
+  // The places of pieces, if steps depend on them.
   std::vector<TensorArgument> inputs_, outputs_;
   uint64_t operator_key_;
 };
