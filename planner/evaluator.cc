@@ -367,7 +367,8 @@ absl::StatusOr<std::vector<Nanos>> Evaluator::CriticalTimesOfFlat(const Strategy
   if (found.ok()) {
     const FlatStep& flat = cache->Flat();
     EvaluatedStep step;
-    FindSchedule(*cache, step);
+    FindOrder(flat, *options_.priority, step);
+    TimeInOrder(flat, step);
     for (TaskId task : CriticalChain(flat.tasks, step.schedule)) {
       const auto subject = static_cast<size_t>(flat.tasks.subject_of[task.index()]);
       times[subject] += step.durations[task.index()];
@@ -376,16 +377,6 @@ absl::StatusOr<std::vector<Nanos>> Evaluator::CriticalTimesOfFlat(const Strategy
   ReturnCache(std::move(cache));
   RETURN_IF_ERROR(found.status());
   return times;
-}
-
-void Evaluator::FindSchedule(StepCache& cache, EvaluatedStep& step) const {
-  if (!cache.CanSimulate()) {
-    FindOrder(cache.Flat(), *options_.priority, step);
-    TimeInOrder(cache.Flat(), step);
-    return;
-  }
-  cache.Simulate(kNoCutoff);
-  TakeSchedule(cache, step);
 }
 
 Evaluation Evaluator::EvaluateBrieflyInBestOrder(const Strategy& strategy) const {

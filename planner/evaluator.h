@@ -226,8 +226,6 @@ class Evaluator {
   void PlaceBuffers(const FlatStep& flat, EvaluatedStep& step) const;
   // FindOrder, TimeInOrder and PlaceBuffers by every rule, or by the only one; the best.
   void TimeInBestOrder(const FlatStep& flat, EvaluatedStep& step) const;
-  // The schedule by which EvaluateBriefly times the step that the cache found last, to the end.
-  void FindSchedule(StepCache& cache, EvaluatedStep& step) const;
   // EvaluateBriefly of the step that the cache found last, without the buckets that it might have;
   // and with or without, for that strategy.
   void EvaluateKept(StepCache& cache, Nanos cutoff, EvaluatedStep& step) const;

@@ -348,7 +348,7 @@ class PlacedStep::Simulation {
   uint64_t KeyOf(size_t task) {
     const Task& one = step_.tasks_[task];
     const LinkKeys& of_link = step_.keys_[static_cast<size_t>(one.link)];
-    const int32_t number = of_link.first + one.key_place;
+    const int32_t number = step_.NumberOf(task);
     step_.numbers_[static_cast<size_t>(number)] = static_cast<int32_t>(task);
     const auto lacking = static_cast<uint64_t>(of_link.most - one.path);
     return lacking << number_bits_ | static_cast<uint64_t>(number);

@@ -206,6 +206,13 @@ Decision DecisionIn(const Strategy& strategy, DecisionSubject subject) {
   return HostDecision{strategy.host_device};
 }
 
+bool Changes(const Strategy& strategy, const Decision& decision) {
+  if (const auto* configured = std::get_if<OperatorDecision>(&decision)) {
+    return strategy.configs[configured->op.index()] != configured->config;
+  }
+  return DecisionIn(strategy, SubjectOf(decision)) != decision;
+}
+
 void Decide(const Graph& graph, Strategy& strategy, Decision decision) {
   std::visit(Decider{graph, strategy}, std::move(decision));
 }

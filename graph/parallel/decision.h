@@ -82,6 +82,8 @@ std::vector<DecisionSubject> DecisionSubjects(const Graph& graph, const Strategy
 
 // The strategy's decision about a subject. Precondition: the subject is one of the graph's.
 Decision DecisionIn(const Strategy& strategy, DecisionSubject subject);
+// Whether that is another one than this about its subject. Precondition: as of DecisionIn.
+bool Changes(const Strategy& strategy, const Decision& decision);
 
 // Makes the decisions in a strategy of the graph, instead of those about the same subjects. A
 // collective that gets an algorithm of its own leaves its bucket; members of a bucket leave those

@@ -194,11 +194,11 @@ absl::StatusOr<SearchResult> SearchStarts(const SearchProblem& problem,
 namespace {
 
 // Every candidate of a subject in place of the best strategy's. False where the search stopped.
-bool TryInBest(std::span<const Decision> candidates, DecisionSubject subject, SearchState& state) {
+bool TryInBest(std::span<const Decision> candidates, SearchState& state) {
   const Strategy base = state.best();
   std::vector<Decision> others;
   for (const Decision& decision : candidates) {
-    if (!(DecisionIn(base, subject) == decision)) others.push_back(decision);
+    if (Changes(base, decision)) others.push_back(decision);
   }
   return state.TryInPlaceOfBest(others.size(), [&](size_t k) {
     Strategy proposal = base;
@@ -217,7 +217,7 @@ void ImproveLocally(const SearchProblem& problem, SearchState& state) {
       const auto candidates = problem.space.Candidates(subject, [&] { return state.Done(); });
       if (state.Done()) return;  // they may not be all
       const Nanos before = state.best_time();
-      if (!TryInBest(candidates, subject, state)) return;
+      if (!TryInBest(candidates, state)) return;
       if (state.best_time() == before) continue;
       improved = true;
       state.CountAccepted(0, state.origin(), "greedy", state.best_time());

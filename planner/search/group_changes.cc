@@ -293,7 +293,7 @@ std::vector<ChangeSet> GroupChanges::PlaceWeights(const Wanted& wanted) const {
         const int32_t weight = weight_of_[graph_.op(op).inputs[operand].index()];
         if (weight < 0) continue;
         const WeightDecision placed{weight, EvenPlacement(space_, weight, k)};
-        is_other |= DecisionIn(wanted.strategy, SubjectOf(placed)) != Decision(placed);
+        is_other |= Changes(wanted.strategy, placed);
         proposal.emplace_back(placed);
       }
       if (is_other) set.proposals.push_back(std::move(proposal));

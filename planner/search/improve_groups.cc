@@ -308,7 +308,7 @@ class GroupImprover {
     std::vector<Evaluation> of_fresh;
     for (size_t k = 0; k < set.proposals.size(); ++k) {
       std::vector<Decision> net = NetOf(set.proposals[k], at_.strategy);
-      if (Has(evaluated_, net)) continue;
+      if (IsKnown(evaluated_, net)) continue;
       evaluated_.push_back(std::move(net));
       fresh.push_back(k);
       if (!ahead.empty()) of_fresh.push_back(ahead[k]);
@@ -338,8 +338,7 @@ class GroupImprover {
       return SubjectOf(a) == SubjectOf(b);
     };
     net.erase(std::unique(net.begin(), net.end(), is_same), net.end());
-    std::erase_if(net,
-                  [&](const Decision& one) { return DecisionIn(strategy, SubjectOf(one)) == one; });
+    std::erase_if(net, [&](const Decision& one) { return !Changes(strategy, one); });
     return net;
   }
 
@@ -354,8 +353,8 @@ class GroupImprover {
   }
 
   // A change of nothing counts as one that there is.
-  static bool Has(const std::vector<std::vector<Decision>>& evaluated,
-                  const std::vector<Decision>& net) {
+  static bool IsKnown(const std::vector<std::vector<Decision>>& evaluated,
+                      const std::vector<Decision>& net) {
     return net.empty() || std::find(evaluated.begin(), evaluated.end(), net) != evaluated.end();
   }
 

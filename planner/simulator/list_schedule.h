@@ -137,7 +137,7 @@ class ListScheduler {
       const int32_t by = std::exchange(state_.offered_by[task], kNone);
       if (const int32_t busy = BusyResourceOf(task); busy != kNone) {
         Block(task);
-        if (!IsBehindOther(task, key)) state_.waiting[static_cast<size_t>(busy)].Push(key);
+        if (!QueueBehind(task, key)) state_.waiting[static_cast<size_t>(busy)].Push(key);
       } else if (const int32_t wanted = YieldedResourceOf(task); wanted != kNone) {
         state_.yielded[static_cast<size_t>(wanted)].push_back(key);
       } else if (!StartOne(task, now)) {
@@ -163,8 +163,8 @@ class ListScheduler {
     for (int32_t r : tasks_.ResourcesOf(task)) ++state_.blocked[static_cast<size_t>(r)];
   }
 
-  // Queues a task that could not start often: whether it waits behind another one.
-  bool IsBehindOther(size_t task, uint64_t key) {
+  // Queues a task that could not start often behind another one, if that has a smaller key: whether it did.
+  bool QueueBehind(size_t task, uint64_t key) {
     if (state_.times_blocked[task] < kOften) return false;
     const auto [queue, is_new] = state_.queues.try_emplace(tasks_.ResourcesOf(task).data());
     size_t& first = queue->second.first;

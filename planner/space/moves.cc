@@ -279,13 +279,6 @@ const SearchMove& Draw(const SearchSpace& space, std::mt19937_64& random) {
   return *chosen;
 }
 
-bool Changes(const Strategy& strategy, const Decision& decision) {
-  if (const auto* configured = std::get_if<OperatorDecision>(&decision)) {
-    return ConfigOf(strategy, configured->op) != configured->config;
-  }
-  return DecisionIn(strategy, SubjectOf(decision)) != decision;
-}
-
 }  // namespace
 
 std::optional<Proposal> Propose(const SearchSpace& space, const Strategy& strategy,

@@ -89,8 +89,8 @@ class ProfilingSession {
   const std::vector<DeviceId> at_once_;  // devices of the class that share no core
   const DeviceFingerprint fingerprint_;
   const Precision precision_;  // compute type of the class
-  // Kernels that are not deterministic are wanted, too: of GPUs, and of what cores do in one strategy and
-  // GPUs in another.
+  // Kernels that are not deterministic are wanted of GPUs, and of what cores do in one strategy and GPUs
+  // in another, too.
   const bool is_gpu_, adds_nondeterministic_;
   const ProfilingRequest& request_;
   const int passes_;
