@@ -5,9 +5,9 @@
 // by groups of operators for a while; where none do, the best strategies of pods, and the best that
 // dynamic programming makes of them, on all devices and on fewer; where the budget does for every
 // combination, all of them. Then the best changed by groups of operators as long as that makes it
-// faster; the starts that were put off; annealing from the best of all, again and again where problems
-// are small; and where the budget does for it, single decisions until none improves the best. Ends
-// early where the best takes no more than the lower bound.
+// faster, where problems are small each start; the starts that were put off; annealing from the best of
+// all, again and again where problems are small; and where the budget does for it, single decisions
+// until none improves the best. Ends early where the best takes no more than the lower bound.
 #include <algorithm>
 #include <span>
 #include <utility>
@@ -30,6 +30,8 @@ constexpr int kMostParts = 8;
 constexpr double kPartOfPods = 0.5;
 // Part of what is left that goes to groups, and these.
 constexpr double kPartOfGroups = 0.8;
+// Of what is left in a small problem: walks find more from where descents from several starts end.
+constexpr double kPartOfDescents = 0.15;
 constexpr Grouping kGroups[] = {Grouping::kOfShapes, Grouping::kOfLike, Grouping::kSingle};
 // Starts that take at most so many times the best are near it: on fewer devices dynamic programming is
 // then worth its time, for parts of the devices a trial.
@@ -41,7 +43,7 @@ constexpr double kNearForPods = 1.125;
 constexpr double kContends = 1.25;
 constexpr int64_t kTrial = 60;
 // Evaluations after which walks of a small problem begin again.
-constexpr int64_t kRound = 1500;
+constexpr int64_t kRound = 3000;
 // Part of a time limit after which dynamic programming is given up.
 constexpr double kEndOfPrograms = 0.5;
 
@@ -143,6 +145,19 @@ void AddGroups(SearchState& state, GroupDescents& descents, std::vector<WalkPoin
   const auto budget = static_cast<int64_t>(kPartOfGroups * static_cast<double>(state.left()));
   WalkPoint improved = descents.Improve(points[0], budget);
   if (improved.time < points[0].time) points.insert(points.begin(), std::move(improved));
+}
+
+// Improves each point by groups, the best first, and keeps it. The points are, and stay, the best first.
+void AddDescents(SearchState& state, GroupDescents& descents, std::vector<WalkPoint>& points) {
+  const std::vector<WalkPoint> starts = points;
+  const int64_t end =
+      state.left() - static_cast<int64_t>(kPartOfDescents * static_cast<double>(state.left()));
+  for (const WalkPoint& start : starts) {
+    if (state.Done() || state.left() <= end) break;
+    WalkPoint improved = descents.Improve(start, state.left() - end);
+    if (improved.time < start.time) points.push_back(std::move(improved));
+  }
+  std::stable_sort(points.begin(), points.end());
 }
 
 // The time of the best strategy without buckets, as pods' first starts are compared with it; kNoCutoff
@@ -283,7 +298,11 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   const auto kept = static_cast<int64_t>(2 * count.sum);
   const bool ends_locally = 3 * count.sum <= static_cast<double>(state.left());
   if (is_of_stages && !has_recurrent) AddStages(problem, state, with_stages, points);
-  if (!ends_locally) AddGroups(state, descents, points);
+  if (ends_locally) {
+    AddDescents(state, descents, points);
+  } else {
+    AddGroups(state, descents, points);
+  }
   if (problem.is_part) return Finish(problem, put_off, state, points);
   AddPutOff(problem, put_off, state, points);
   // Where the budget ends locally it does for walks from the starts again.

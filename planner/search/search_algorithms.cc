@@ -47,8 +47,8 @@ absl::StatusOr<SearchFunction> SearchNamed(const std::string& name) {
 }
 
 int64_t DefaultEvaluations(const Graph& graph, int devices) {
-  constexpr int64_t kMost = 4 * kEvaluations;
-  constexpr int64_t kFewParts = 200;  // of decided operators, one on each device
+  constexpr int64_t kMost = 16 * kEvaluations;
+  constexpr int64_t kFewParts = 800;  // of decided operators, one on each device
   const auto anchors = static_cast<int64_t>(graph.anchors().size());
   const int64_t parts = std::max<int64_t>(1, anchors * devices);
   return std::clamp(kEvaluations * kFewParts / parts, kEvaluations, kMost);
