@@ -30,7 +30,8 @@ constexpr int kMostParts = 8;
 constexpr double kPartOfPods = 0.5;
 // Part of what is left that goes to groups, and these.
 constexpr double kPartOfGroups = 0.8;
-// Of what is left in a small problem: walks find more from where descents from several starts end.
+// Of what is left in a small problem: walks find some more from where descents from several starts end,
+// and some from the starts.
 constexpr double kPartOfDescents = 0.15;
 constexpr Grouping kGroups[] = {Grouping::kOfShapes, Grouping::kOfLike, Grouping::kSingle};
 // Starts that take at most so many times the best are near it: on fewer devices dynamic programming is
@@ -43,7 +44,7 @@ constexpr double kNearForPods = 1.125;
 constexpr double kContends = 1.25;
 constexpr int64_t kTrial = 60;
 // Evaluations after which walks of a small problem begin again.
-constexpr int64_t kRound = 3000;
+constexpr int64_t kRound = 1500;
 // Part of a time limit after which dynamic programming is given up.
 constexpr double kEndOfPrograms = 0.5;
 
@@ -298,6 +299,7 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   const auto kept = static_cast<int64_t>(2 * count.sum);
   const bool ends_locally = 3 * count.sum <= static_cast<double>(state.left());
   if (is_of_stages && !has_recurrent) AddStages(problem, state, with_stages, points);
+  const std::vector<WalkPoint> starts = points;
   if (ends_locally) {
     AddDescents(state, descents, points);
   } else {
@@ -309,7 +311,9 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   const int64_t for_walks = state.left() - (ends_locally ? kept : 0);
   const int64_t rounds = ends_locally ? std::max<int64_t>(1, for_walks / kRound) : 1;
   for (int64_t round = 0; round < rounds; ++round) {
-    Anneal(problem, options, state, {points, for_walks / rounds, static_cast<int>(round)});
+    const bool is_from_starts = ends_locally && 2 * round + 1 < rounds;
+    Anneal(problem, options, state,
+           {is_from_starts ? starts : points, for_walks / rounds, static_cast<int>(round)});
   }
   if (ends_locally) ImproveLocally(problem, state);
   absl::StatusOr<SearchResult> result = state.Finish();

@@ -62,7 +62,7 @@ struct SearchOptions {
                          "kernels are measured, in each round",
                  .check = WholeNumber(1),
                  .unset = "0",
-                 .fallback = "2000, and up to 8000 for few operators on few devices",
+                 .fallback = "2000, and up to 32000 for few operators on few devices",
                  .changes_plan = true},
           self.evaluations);
     visit(Option{.name = "seed", .help = "of the search", .check = Seed(), .changes_plan = true},

@@ -72,9 +72,10 @@ TEST(AutoSearchTest, LongRunFindsTheExhaustiveOptimumOfARecurrentNetOnTwoDevices
 // from another start ends.
 TEST(AutoSearchTest, FindsNothingSlowerWhereMoreMayChange) {
   const Workplace at(Ok(BuildTrainingGraph(Ok(UnrollRnnLm(64, 2)), {})), "p100-4x4", 4);
-  const SearchOptions options{.evaluations = 8000};
-  const SearchResult of_some = Ok(SearchAuto(at.Problem(LastOperators(at, 9)), options));
-  const SearchResult of_all = Ok(SearchAuto(at.Problem(), options));
+  const SearchResult of_some =
+      Ok(SearchAuto(at.Problem(LastOperators(at, 9)), {.evaluations = 8000}));
+  const SearchResult of_all =
+      Ok(SearchAuto(at.Problem(), {.evaluations = DefaultEvaluations(at.graph, 4)}));
   EXPECT_LE(of_all.evaluation.time, of_some.evaluation.time);
 }
 
