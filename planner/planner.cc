@@ -287,7 +287,8 @@ Optimality OptimalityOf(const PlanOutcome& outcome) {
 SearchOptions OptionsOfSearch(const PlanRequest& request, const Evaluator& evaluator) {
   SearchOptions options = request.options;
   if (options.evaluations == 0) {
-    options.evaluations = DefaultEvaluations(evaluator.graph(), evaluator.topology().size());
+    options.evaluations =
+        DefaultEvaluations(evaluator.graph(), evaluator.topology().size(), request.search);
   }
   return options;
 }

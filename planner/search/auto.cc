@@ -6,8 +6,9 @@
 // dynamic programming makes of them, on all devices and on fewer; where the budget does for every
 // combination, all of them. Then the best changed by groups of operators as long as that makes it
 // faster, where problems are small each start; the starts that were put off; annealing from the best of
-// all, again and again where problems are small; and where the budget does for it, single decisions
-// until none improves the best. Ends early where the best takes no more than the lower bound.
+// all, where problems are small again and again, first from the starts; and where the budget does for it,
+// single decisions until none improves the best. Ends early where the best takes no more than the lower
+// bound.
 #include <algorithm>
 #include <span>
 #include <utility>
@@ -128,37 +129,40 @@ void AddDynamicProgramming(const SearchProblem& problem, SearchState& state,
   std::stable_sort(points.begin(), points.end());
 }
 
-// Improves starts for pods that are near the best by groups for a while. The points are, and stay, the
+// Improves a point by groups, larger ones first, and adds what is faster. The points are, and stay, the
 // best first.
+void AddImproved(const WalkPoint& from, int64_t budget, GroupDescents& descents,
+                 std::vector<WalkPoint>& points) {
+  WalkPoint improved = descents.Improve(from, budget);
+  if (improved.time < from.time) points.push_back(std::move(improved));
+  std::stable_sort(points.begin(), points.end());
+}
+
+// Improves starts for pods that are near the best for a while.
 void AddContenders(SearchState& state, std::span<const WalkPoint> contenders,
                    GroupDescents& descents, std::vector<WalkPoint>& points) {
   for (const WalkPoint& point : contenders) {
     if (state.Done() || point.time >= TimesOf(points[0].time, kContends)) continue;
-    WalkPoint improved = descents.Improve(point, kTrial);
-    if (improved.time < point.time) points.push_back(std::move(improved));
-    std::stable_sort(points.begin(), points.end());
+    AddImproved(point, kTrial, descents, points);
   }
 }
 
-// Improves the best point by groups, larger ones first. The points are, and stay, the best first.
+// Improves the best point.
 void AddGroups(SearchState& state, GroupDescents& descents, std::vector<WalkPoint>& points) {
   if (points.empty()) return;
   const auto budget = static_cast<int64_t>(kPartOfGroups * static_cast<double>(state.left()));
-  WalkPoint improved = descents.Improve(points[0], budget);
-  if (improved.time < points[0].time) points.insert(points.begin(), std::move(improved));
+  AddImproved(points[0], budget, descents, points);
 }
 
-// Improves each point by groups, the best first, and keeps it. The points are, and stay, the best first.
-void AddDescents(SearchState& state, GroupDescents& descents, std::vector<WalkPoint>& points) {
-  const std::vector<WalkPoint> starts = points;
+// Improves the starts, the best first.
+void AddDescents(SearchState& state, std::span<const WalkPoint> starts, GroupDescents& descents,
+                 std::vector<WalkPoint>& points) {
   const int64_t end =
       state.left() - static_cast<int64_t>(kPartOfDescents * static_cast<double>(state.left()));
   for (const WalkPoint& start : starts) {
     if (state.Done() || state.left() <= end) break;
-    WalkPoint improved = descents.Improve(start, state.left() - end);
-    if (improved.time < start.time) points.push_back(std::move(improved));
+    AddImproved(start, state.left() - end, descents, points);
   }
-  std::stable_sort(points.begin(), points.end());
 }
 
 // The time of the best strategy without buckets, as pods' first starts are compared with it; kNoCutoff
@@ -301,17 +305,17 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   if (is_of_stages && !has_recurrent) AddStages(problem, state, with_stages, points);
   const std::vector<WalkPoint> starts = points;
   if (ends_locally) {
-    AddDescents(state, descents, points);
+    AddDescents(state, starts, descents, points);
   } else {
     AddGroups(state, descents, points);
   }
   if (problem.is_part) return Finish(problem, put_off, state, points);
   AddPutOff(problem, put_off, state, points);
-  // Where the budget ends locally it does for walks from the starts again.
+  // Where the budget ends locally it does for walks again and again, half of them from the starts.
   const int64_t for_walks = state.left() - (ends_locally ? kept : 0);
   const int64_t rounds = ends_locally ? std::max<int64_t>(1, for_walks / kRound) : 1;
   for (int64_t round = 0; round < rounds; ++round) {
-    const bool is_from_starts = ends_locally && 2 * round + 1 < rounds;
+    const bool is_from_starts = 2 * round + 1 < rounds;
     Anneal(problem, options, state,
            {is_from_starts ? starts : points, for_walks / rounds, static_cast<int>(round)});
   }

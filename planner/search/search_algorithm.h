@@ -34,9 +34,9 @@ struct SearchProgress {
 
 // Evaluations that a search ends with where nothing is said.
 inline constexpr int64_t kEvaluations = 2000;
-// Evaluations for a model and a machine: kEvaluations, and more for small models on few devices,
-// where they take little time.
-int64_t DefaultEvaluations(const Graph& graph, int devices);
+// Evaluations of a search (SearchAlgorithms) for a model and a machine: kEvaluations, and more for small
+// models on few devices, where they take little time.
+int64_t DefaultEvaluations(const Graph& graph, int devices, const std::string& search = "auto");
 
 struct SearchOptions {
   // Most evaluations; all given starts are evaluated anyway.
@@ -213,6 +213,9 @@ struct SearchRow {
   const char* description;
   // Whether it has these of the options, which say so in their help.
   bool has_beta = false, has_random_starts = false;
+  // Evaluations of others that one of this search takes the time of: DefaultEvaluations above
+  // kEvaluations are divided by it.
+  int64_t cost_of_evaluation = 1;
 };
 // THE table of search algorithms.
 std::span<const SearchRow> SearchAlgorithms();

@@ -30,28 +30,40 @@ constexpr SearchRow kSearchAlgorithms[] = {
     {"random", SearchRandom, "random strategies"},
     {"greedy", SearchGreedy,
      "the best configuration of one operator at a time, until nothing improves"},
-    {"exhaustive", SearchExhaustive,
-     "branch and bound over mesh-shaped configurations: proves the best (small graphs)"},
+    {.name = "exhaustive",
+     .run = SearchExhaustive,
+     .description =
+         "branch and bound over mesh-shaped configurations: proves the best (small graphs)",
+     .cost_of_evaluation = 4},
     {"experts", SearchStarts, "the best expert strategy"},
 };
+
+// Null where there is no search by that name.
+const SearchRow* FindRow(const std::string& name) {
+  for (const SearchRow& row : kSearchAlgorithms) {
+    if (name == row.name) return &row;
+  }
+  return nullptr;
+}
 
 }  // namespace
 
 std::span<const SearchRow> SearchAlgorithms() { return kSearchAlgorithms; }
 
 absl::StatusOr<SearchFunction> SearchNamed(const std::string& name) {
-  for (const SearchRow& row : kSearchAlgorithms) {
-    if (name == row.name) return row.run;
-  }
+  const SearchRow* row = FindRow(name);
+  if (row != nullptr) return row->run;
   return UnknownNameError("search", name, NamesOf(kSearchAlgorithms));
 }
 
-int64_t DefaultEvaluations(const Graph& graph, int devices) {
+int64_t DefaultEvaluations(const Graph& graph, int devices, const std::string& search) {
   constexpr int64_t kMost = 16 * kEvaluations;
   constexpr int64_t kFewParts = 800;  // of decided operators, one on each device
+  const SearchRow* row = FindRow(search);
+  const int64_t cost = row == nullptr ? 1 : row->cost_of_evaluation;
   const auto anchors = static_cast<int64_t>(graph.anchors().size());
   const int64_t parts = std::max<int64_t>(1, anchors * devices);
-  return std::clamp(kEvaluations * kFewParts / parts, kEvaluations, kMost);
+  return std::clamp(kEvaluations * kFewParts / (parts * cost), kEvaluations, kMost / cost);
 }
 
 }  // namespace partita
