@@ -111,6 +111,8 @@ Bytes BytesOf(const FlatFragment& fragment) {
                            tasks.subject_of) +
                HeapBytesOf(uses.buffers, uses.is_communication, uses.use_begin, uses.uses,
                            uses.overwrite_begin, uses.overwrites, uses.scratch) +
+               HeapBytesOf(fragment.bundles.bundles, fragment.bundles.tasks,
+                           fragment.bundles.bundle_of, fragment.bundles.lane_of) +
                HeapBytesOf(fragment.step.costs, fragment.path, fragment.key_place, fragment.loads,
                            fragment.numbers));
 }
@@ -125,12 +127,14 @@ FlatFragment FragmentFlattener::FlattenTasks(const TaskGraph& graph,
         absl::StrCat("how other pods use '", rules_.pods->name(shared), "' meanwhile is not known");
   }
   const FlatStep& step = fragment.step;
-  fragment.path = RemainingPaths(step.tasks, DurationsOf(step.costs));
+  const std::vector<Nanos> durations = DurationsOf(step.costs);
+  fragment.path = RemainingPaths(step.tasks, durations);
   for (int64_t path : fragment.path) fragment.longest = std::max(fragment.longest, path);
   fragment.key_place.resize(step.tasks.by_key.size());
   for (size_t k = 0; k < step.tasks.by_key.size(); ++k) {
     fragment.key_place[static_cast<size_t>(step.tasks.by_key[k])] = static_cast<int32_t>(k);
   }
+  fragment.bundles = Bundle({step.tasks, durations, fragment.path}, rules_.resources);
   fragment.loads = LoadsOf(step.tasks, step.costs, sums_);
   for (const TaskCost& cost : step.costs) {
     fragment.is_regular &= IsRegular(cost);

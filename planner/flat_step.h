@@ -16,6 +16,7 @@
 #include "planner/simulator/flat_tasks.h"
 #include "planner/simulator/graph_distances.h"
 #include "planner/simulator/resource_lister.h"
+#include "planner/task_bundles.h"
 
 namespace partita {
 
@@ -59,8 +60,9 @@ struct FlatFragment {
   std::vector<int64_t> path;  // longest path of tasks of the fragment that begins with the task
   int64_t longest = 0;        // the longest of them
   std::vector<int32_t> key_place;  // place of each task in the order of keys
-  Loads loads;                     // busy time of each resource, with nothing beside the tasks
-  int64_t total = 0;               // all durations
+  TaskBundles bundles;
+  Loads loads;        // busy time of each resource, with nothing beside the tasks
+  int64_t total = 0;  // all durations
   // Whether no duration depends on what else runs, or is so long that it might be bounded.
   bool is_regular = true;
   // Numbers of the tasks that the fragment has here; -1: not there. Empty: as in the fragment.

@@ -186,12 +186,7 @@ std::vector<Bytes> StepCache::MostMemory() {
   return most;
 }
 
-std::vector<Nanos> StepCache::Starts() const {
-  std::vector<Nanos> starts;
-  starts.reserve(static_cast<size_t>(placed_->tasks()));
-  for (size_t k = 0; k < states_.size(); ++k) placed_->AddStarts(k, starts);
-  return starts;
-}
+std::vector<Nanos> StepCache::Starts() const { return placed_->Starts(); }
 
 std::vector<StepCache::Collective> StepCache::Collectives() {
   link_.LinkEdges(fragments_);

@@ -26,7 +26,8 @@ StepEdges::StepEdges(const FragmentCache& cache, const FragmentLinker& linker)
       known_(cache.chain().size()),
       rows_(cache.chain().size()),
       waits_(cache.chain().size()),
-      waited_by_(cache.chain().size()) {
+      waited_by_(cache.chain().size()),
+      is_row_link_(cache.chain().size(), 0) {
   FindJunctions();
 }
 
@@ -109,21 +110,20 @@ void StepEdges::FindEdges(const StepFragments& step, std::span<const int32_t> re
   finder_.AddBuffers(static_cast<size_t>(linker_.buffers()));
   for (int32_t j : stale_) {
     FindEdgesOf(static_cast<size_t>(j), tasks_of);
-    const std::vector<int32_t>& users = junctions_[static_cast<size_t>(j)].links;
-    row_links_.insert(row_links_.end(), users.begin(), users.end());
+    for (int32_t user : junctions_[static_cast<size_t>(j)].links) AddRowsOf(user);
   }
   FindWaits(step, relinked, tasks_of);
-  SortUnique(row_links_);
   for (int32_t link : row_links_) FindRows(static_cast<size_t>(link), tasks_of);
 }
 
 // Forgets the control edges of the links at hand.
 void StepEdges::ForgetWaits() {
+  for (int32_t link : row_links_) is_row_link_[static_cast<size_t>(link)] = 0;
   row_links_.clear();
   for (int32_t link : waiting_) {
     for (const WaitsFor& one : waits_[static_cast<size_t>(link)]) {
       std::erase(waited_by_[static_cast<size_t>(one.link)], link);
-      row_links_.push_back(one.link);
+      AddRowsOf(one.link);
     }
     waits_[static_cast<size_t>(link)].clear();
   }
@@ -162,7 +162,7 @@ void StepEdges::FindWaitsOf(const StepFragments& step, size_t link, TasksOfLink 
       std::sort(tasks_by_device_.begin(), tasks_by_device_.end());
       from_first = of.first;
       waited_by_[static_cast<size_t>(of_op)].push_back(static_cast<int32_t>(link));
-      row_links_.push_back(of_op);
+      AddRowsOf(of_op);
     }
     const int32_t task = NumberIn(*own.fragment, edge.task);
     if (task < 0) continue;
@@ -239,7 +239,7 @@ void StepEdges::FindEdgesOf(size_t junction, TasksOfLink tasks_of) {
 
 void StepEdges::FindRows(size_t link, TasksOfLink tasks_of) {
   const LinkTasks tasks = tasks_of(link);
-  Rows& rows = rows_[link];
+  Rows& rows = rows_found_;
   rows.begin.assign(tasks.fragment->step.costs.size() + 1, 0);
   const auto for_each = [&](auto&& visit) {
     for (const auto& [j, place] : junctions_of_link_[link]) {
@@ -265,6 +265,11 @@ void StepEdges::FindRows(size_t link, TasksOfLink tasks_of) {
   for (int32_t& begin : rows.begin) begin = sum += begin;
   rows.to.resize(count);
   for_each([&](size_t task, int32_t to) { rows.to[static_cast<size_t>(--rows.begin[task])] = to; });
+  Rows& known = rows_[link];
+  known.is_as_before = rows.begin == known.begin && rows.to == known.to;
+  if (known.is_as_before) return;
+  std::swap(known.begin, rows.begin);
+  std::swap(known.to, rows.to);
 }
 
 }  // namespace partita

@@ -59,12 +59,14 @@ class StepEdges {
     FindEdges(step, relinked, tasks_of);
     ForEach(visit);
   }
-  // Links whose SuccessorsOf the last Find has changed.
-  std::span<const int32_t> changed() const { return row_links_; }
+  // Links whose SuccessorsOf the last Find has found anew, and of these whether they are as before.
+  std::span<const int32_t> found() const { return row_links_; }
+  bool IsAsBefore(size_t link) const { return rows_[link].is_as_before; }
   // Forgets all edges. To be followed by Remove and Find with all links.
   void Clear();
 
-  // The tasks of other links that wait for a task of the link, counted within the link.
+  // The tasks of other links that wait for tasks of the link; for one of them, counted within the link.
+  std::span<const int32_t> SuccessorsOf(size_t link) const { return rows_[link].to; }
   std::span<const int32_t> SuccessorsOf(size_t link, size_t task) const {
     const Rows& rows = rows_[link];
     return {rows.to.data() + rows.begin[task], rows.to.data() + rows.begin[task + 1]};
@@ -88,6 +90,7 @@ class StepEdges {
   // Row t of a list: [begin[t], begin[t + 1]).
   struct Rows {
     std::vector<int32_t> begin, to;
+    bool is_as_before = false;
   };
 
   // Calls visit(edge, link) for the edges of stale junctions and of links that wait.
@@ -116,6 +119,9 @@ class StepEdges {
                  TasksOfLink tasks_of);
   void NoteBuffers(const StepFragments& step, size_t link);
   void FindEdgesOf(size_t junction, TasksOfLink tasks_of);
+  void AddRowsOf(int32_t link) {
+    if (std::exchange(is_row_link_[static_cast<size_t>(link)], 1) == 0) row_links_.push_back(link);
+  }
   void ForgetWaits();
   void FindWaits(const StepFragments& step, std::span<const int32_t> relinked,
                  TasksOfLink tasks_of);
@@ -136,7 +142,9 @@ class StepEdges {
   std::vector<std::vector<WaitsFor>> waits_;     // indexed by the link that waits
   std::vector<std::vector<int32_t>> waited_by_;  // indexed by link: those that wait for its tasks
   std::vector<int32_t> waiting_;                 // links whose control edges are found anew
-  std::vector<int32_t> row_links_;               // links whose rows are found anew
+  std::vector<int32_t> row_links_;               // links whose rows are found anew, each once
+  std::vector<char> is_row_link_;                // indexed by link
+  Rows rows_found_;                              // of the link at hand
   // Tasks of the operator at hand, by device.
   std::vector<std::pair<DeviceId, int32_t>> tasks_by_device_;
   // State of the junction at hand: the tasks that the finder has seen, with the places of their

@@ -6,244 +6,116 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "planner/simulator/contended_tasks.h"
 #include "planner/simulator/end_queue.h"
 #include "planner/simulator/task_heap.h"
 
 namespace partita {
 
-// Lists of a list scheduler, for one schedule after another.
-template <class EndKey>
-struct ListState {
-  std::vector<char> is_busy;                   // by resource
-  std::vector<FourAryHeap<uint64_t>> waiting;  // by resource: keys of tasks that wait at it
-  FourAryHeap<uint64_t> offered;               // keys of tasks that may start now
-  // By task that is ready and holds no lone resource: the resource at which it waited, or -1; how often
-  // it could not start, up to the most that counts.
-  std::vector<int32_t> offered_by;
-  std::vector<uint8_t> times_blocked;
-  std::vector<int32_t> blocked;                // by resource: such tasks that are to hold it
-  std::vector<std::vector<uint64_t>> yielded;  // by resource: keys of those that yield it to them
-  // Queues of tasks that could not start so often and hold the same resources, by the place of the list
-  // of these.
-  struct Queue {
-    size_t first = 0;              // the task that waits at a resource
-    FourAryHeap<uint64_t> behind;  // keys, larger than its
-  };
-  absl::flat_hash_map<const int32_t*, Queue> queues;
-  EndQueue<EndKey> running;
-  std::vector<size_t> released;  // tasks that wait for none since those ended that end now
-  // By resource: whether those that hold it hold nothing else.
-  std::vector<char> is_lone;
-  std::vector<int32_t> to_serve;  // lone resources that may have something to start, each once
-  std::vector<char> is_to_serve;  // by resource
-
-  // But for is_lone. `task_bits`: that the number of a task takes.
-  void Prepare(size_t resources, size_t tasks, int task_bits) {
-    is_busy.assign(resources, 0);
-    waiting.resize(resources);
-    for (FourAryHeap<uint64_t>& heap : waiting) heap.Clear();
-    offered.Clear();
-    offered_by.resize(tasks);
-    times_blocked.resize(tasks);
-    blocked.assign(resources, 0);
-    yielded.resize(resources);
-    for (std::vector<uint64_t>& keys : yielded) keys.clear();
-    queues.clear();
-    running.Prepare(tasks, task_bits);
-    released.clear();
-    to_serve.clear();
-    is_to_serve.assign(resources, 0);
-  }
-};
-
-// Finds list schedules, as Simulate defines them. A ready task waits at one resource that is busy: it
-// cannot start before that is free. A resource that becomes free offers its waiting tasks one after
-// another, as long as it stays free; tasks that are offered at one time are looked at in the order of
-// their keys. Lone resources serve theirs apart from all that: no other task is in the way. A task
-// that yields a resource is offered again when a task has held that. Of tasks that were looked at often
-// and hold the same resources, in one list, one waits at a resource and the others behind it: where many
-// wait for two resources each, all would be looked at whenever one of these is free.
+// Finds a list schedule, as Simulate defines it. Resources whose tasks hold nothing else are *lone*: they
+// serve theirs apart from all others, as no other task is in the way. The rest are ContendedTasks.
 //
-// `Tasks` has
-//   KeyOf(task), TaskOf(key): keys order tasks, the first one least;
-//   ResourcesOf(task), DurationOf(task), ForEachSuccessor(task, visit);
-//   Yields(task): whether it yields, which tasks of a single resource never do;
+// `Tasks` has what ContendedTasks wants, and
+//   DurationOf(task), ForEachSuccessor(task, visit);
 //   Release(task): whether this was the last that it waited for;
-//   Prefetch(task): reads what Ready is about to look at;
 //   Start(task, time): notes the start; false ends the schedule.
 template <class Tasks, class EndKey>
 class ListScheduler {
  public:
-  // The state is prepared.
-  ListScheduler(Tasks& tasks, ListState<EndKey>& state) : tasks_(tasks), state_(state) {}
+  // `tasks`: how many, of which each number takes `task_bits` bits. `is_lone`: by resource.
+  ListScheduler(Tasks& tasks, size_t count, int task_bits, std::vector<char> is_lone)
+      : tasks_(tasks),
+        contended_(tasks, state_),
+        is_lone_(std::move(is_lone)),
+        waiting_(is_lone_.size()),
+        is_busy_(is_lone_.size(), 0),
+        is_to_serve_(is_lone_.size(), 0) {
+    state_.Prepare(is_lone_.size(), count);
+    running_.Prepare(count, task_bits);
+  }
+  ListScheduler(const ListScheduler&) = delete;
+  ListScheduler& operator=(const ListScheduler&) = delete;
 
   // Makes a task known that waits for none any more. Before Run: those that wait for none at all.
   void Ready(size_t task) {
-    const std::span<const int32_t> held = tasks_.ResourcesOf(task);
-    if (held.size() == 1 && IsLone(held[0])) {
-      state_.waiting[static_cast<size_t>(held[0])].Push(tasks_.KeyOf(task));
-      Serve(held[0]);
-    } else {
-      state_.offered_by[task] = kNone;
-      state_.times_blocked[task] = 0;
-      state_.offered.Push(tasks_.KeyOf(task));
+    if (!IsAlone(task)) {
+      contended_.Ready(task);
+      return;
     }
+    const int32_t resource = tasks_.ResourcesOf(task)[0];
+    waiting_[static_cast<size_t>(resource)].Push(tasks_.KeyOf(task));
+    Serve(resource);
   }
 
   // False where Start was.
   bool Run() {
     int64_t now = 0;
-    while (StartLone(now) && StartOffered(now)) {
-      if (state_.running.empty()) return true;
-      now = state_.running.first_end();
-      state_.running.PopFirst([this](size_t task) { End(task); });
-      for (size_t task : state_.released) Ready(task);
-      state_.released.clear();
+    const auto start = [&](size_t task) { return Start(task, now); };
+    while (StartAlone(now) && contended_.StartOffered(start)) {
+      if (running_.empty()) return true;
+      now = running_.first_end();
+      running_.PopFirst([this](size_t task) { End(task); });
+      for (size_t task : released_) Ready(task);
+      released_.clear();
     }
     return false;
   }
 
  private:
-  static constexpr int32_t kNone = -1;
-  // Times after which a task that could not start waits with those that hold the same resources.
-  static constexpr uint8_t kOften = 4;
-
-  bool IsLone(int32_t resource) const { return state_.is_lone[static_cast<size_t>(resource)] != 0; }
+  // Whether it holds a lone resource.
+  bool IsAlone(size_t task) const {
+    const std::span<const int32_t> held = tasks_.ResourcesOf(task);
+    return held.size() == 1 && is_lone_[static_cast<size_t>(held[0])] != 0;
+  }
 
   // Has a lone resource looked at when all that ends now has ended.
   void Serve(int32_t resource) {
-    char& is_noted = state_.is_to_serve[static_cast<size_t>(resource)];
-    if (is_noted == 0) state_.to_serve.push_back(resource);
+    char& is_noted = is_to_serve_[static_cast<size_t>(resource)];
+    if (is_noted == 0) to_serve_.push_back(resource);
     is_noted = 1;
   }
 
-  bool StartLone(int64_t now) {
-    for (int32_t r : state_.to_serve) {
+  bool StartAlone(int64_t now) {
+    for (int32_t r : to_serve_) {
       const auto resource = static_cast<size_t>(r);
-      state_.is_to_serve[resource] = 0;
-      FourAryHeap<uint64_t>& waiting = state_.waiting[resource];
-      if (state_.is_busy[resource] != 0 || waiting.empty()) continue;
+      is_to_serve_[resource] = 0;
+      FourAryHeap<uint64_t>& waiting = waiting_[resource];
+      if (is_busy_[resource] != 0 || waiting.empty()) continue;
+      is_busy_[resource] = 1;
       if (!Start(tasks_.TaskOf(waiting.Pop()), now)) return false;
     }
-    state_.to_serve.clear();
+    to_serve_.clear();
     return true;
-  }
-
-  bool StartOffered(int64_t now) {
-    while (!state_.offered.empty()) {
-      const uint64_t key = state_.offered.Pop();
-      const size_t task = tasks_.TaskOf(key);
-      const int32_t by = std::exchange(state_.offered_by[task], kNone);
-      if (const int32_t busy = BusyResourceOf(task); busy != kNone) {
-        Block(task);
-        if (!QueueBehind(task, key)) state_.waiting[static_cast<size_t>(busy)].Push(key);
-      } else if (const int32_t wanted = YieldedResourceOf(task); wanted != kNone) {
-        state_.yielded[static_cast<size_t>(wanted)].push_back(key);
-      } else if (!StartOne(task, now)) {
-        return false;
-      }
-      if (by != kNone) Offer(by);
-    }
-    return true;
-  }
-
-  int32_t BusyResourceOf(size_t task) const {
-    for (int32_t r : tasks_.ResourcesOf(task)) {
-      if (state_.is_busy[static_cast<size_t>(r)] != 0) return r;
-    }
-    return kNone;
-  }
-
-  // Notes that the task could not start. Has its resources yielded to it, unless it yields them itself.
-  void Block(size_t task) {
-    uint8_t& times = state_.times_blocked[task];
-    if (times == kOften || tasks_.Yields(task)) return;
-    if (times++ > 0) return;
-    for (int32_t r : tasks_.ResourcesOf(task)) ++state_.blocked[static_cast<size_t>(r)];
-  }
-
-  // Queues a task that could not start often behind another one, if that has a smaller key: whether it did.
-  bool QueueBehind(size_t task, uint64_t key) {
-    if (state_.times_blocked[task] < kOften) return false;
-    const auto [queue, is_new] = state_.queues.try_emplace(tasks_.ResourcesOf(task).data());
-    size_t& first = queue->second.first;
-    if (is_new) first = task;
-    if (first == task || key < tasks_.KeyOf(first)) return false;
-    queue->second.behind.Push(key);
-    return true;
-  }
-
-  // Has the next one of the task's queue wait at one of its resources, which are busy.
-  void StartQueued(size_t task) {
-    const auto resources = tasks_.ResourcesOf(task);
-    const auto queue = state_.queues.find(resources.data());
-    if (queue == state_.queues.end() || queue->second.first != task) return;
-    auto& [first, behind] = queue->second;
-    if (behind.empty()) {
-      state_.queues.erase(queue);
-      return;
-    }
-    const uint64_t next = behind.Pop();
-    first = tasks_.TaskOf(next);
-    state_.waiting[static_cast<size_t>(resources[0])].Push(next);
-  }
-
-  int32_t YieldedResourceOf(size_t task) const {
-    if (!tasks_.Yields(task)) return kNone;
-    for (int32_t r : tasks_.ResourcesOf(task)) {
-      if (state_.blocked[static_cast<size_t>(r)] != 0) return r;
-    }
-    return kNone;
-  }
-
-  // Starts a task that may have been blocked.
-  bool StartOne(size_t task, int64_t now) {
-    const uint8_t times = std::exchange(state_.times_blocked[task], 0);
-    if (times != 0) {
-      for (int32_t r : tasks_.ResourcesOf(task)) --state_.blocked[static_cast<size_t>(r)];
-    }
-    if (times == kOften) StartQueued(task);
-    return Start(task, now);
   }
 
   bool Start(size_t task, int64_t now) {
-    for (int32_t r : tasks_.ResourcesOf(task)) state_.is_busy[static_cast<size_t>(r)] = 1;
-    state_.running.Push(now + tasks_.DurationOf(task), task);
+    running_.Push(now + tasks_.DurationOf(task), task);
     return tasks_.Start(task, now);
   }
 
   void End(size_t task) {
-    const std::span<const int32_t> held = tasks_.ResourcesOf(task);
-    for (int32_t r : held) state_.is_busy[static_cast<size_t>(r)] = 0;
-    for (int32_t r : held) {
-      if (IsLone(r)) {
-        Serve(r);
-        continue;
-      }
-      std::vector<uint64_t>& yielded = state_.yielded[static_cast<size_t>(r)];
-      for (uint64_t key : yielded) state_.offered.Push(key);
-      yielded.clear();
-      Offer(r);
+    if (IsAlone(task)) {
+      const int32_t resource = tasks_.ResourcesOf(task)[0];
+      is_busy_[static_cast<size_t>(resource)] = 0;
+      Serve(resource);
+    } else {
+      contended_.Free(task);
     }
     tasks_.ForEachSuccessor(task, [this](size_t next) {
-      if (!tasks_.Release(next)) return;
-      tasks_.Prefetch(next);
-      state_.released.push_back(next);
+      if (tasks_.Release(next)) released_.push_back(next);
     });
   }
 
-  // The first task that waits at the resource, if that is free.
-  void Offer(int32_t resource) {
-    FourAryHeap<uint64_t>& waiting = state_.waiting[static_cast<size_t>(resource)];
-    if (state_.is_busy[static_cast<size_t>(resource)] != 0 || waiting.empty()) return;
-    const uint64_t key = waiting.Pop();
-    state_.offered_by[tasks_.TaskOf(key)] = resource;
-    state_.offered.Push(key);
-  }
-
   Tasks& tasks_;
-  ListState<EndKey>& state_;
+  ContendedState state_;
+  ContendedTasks<Tasks> contended_;
+  EndQueue<EndKey> running_;
+  std::vector<size_t> released_;  // tasks that wait for none since those ended that end now
+  // By resource, of lone ones.
+  std::vector<char> is_lone_;
+  std::vector<FourAryHeap<uint64_t>> waiting_;  // keys of tasks that wait at it
+  std::vector<char> is_busy_, is_to_serve_;
+  std::vector<int32_t> to_serve_;  // lone resources that may have something to start, each once
 };
 
 }  // namespace partita

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "graph/support/check.h"
 #include "planner/simulator/list_schedule.h"
@@ -94,7 +95,6 @@ class ListedTasks {
     for (int32_t next : tasks_.SuccessorsOf(task)) visit(static_cast<size_t>(next));
   }
   bool Release(size_t task) { return --pending_[task] == 0; }
-  void Prefetch(size_t task) const { __builtin_prefetch(&rank_[task]); }
   bool Start(size_t task, int64_t time) {
     schedule_.start[task] = Nanos(time);
     schedule_.end[task] = Nanos(time) + durations_[task];
@@ -104,16 +104,14 @@ class ListedTasks {
   // Fills in the schedule.
   template <class EndKey>
   void Run() {
-    ListState<EndKey> state;
-    state.Prepare(static_cast<size_t>(tasks_.resources), tasks_.size(),
-                  std::bit_width(by_rank_.size()));
-    state.is_lone.assign(static_cast<size_t>(tasks_.resources), 1);
+    std::vector<char> is_lone(static_cast<size_t>(tasks_.resources), 1);
     for (size_t t = 0; t < tasks_.size(); ++t) {
       const auto held = ResourcesOf(t);
       if (held.size() == 1) continue;
-      for (int32_t r : held) state.is_lone[static_cast<size_t>(r)] = 0;
+      for (int32_t r : held) is_lone[static_cast<size_t>(r)] = 0;
     }
-    ListScheduler scheduler(*this, state);
+    ListScheduler<ListedTasks, EndKey> scheduler(*this, tasks_.size(),
+                                                 std::bit_width(by_rank_.size()), std::move(is_lone));
     for (size_t t = 0; t < tasks_.size(); ++t) {
       if (pending_[t] == 0) scheduler.Ready(t);
     }

@@ -299,17 +299,14 @@ class ListsOfTasks {
   template <class Visit>
   void ForEachSuccessor(size_t, Visit&&) const {}
   bool Release(size_t) { return false; }
-  void Prefetch(size_t) const {}
   bool Start(size_t task, int64_t time) {
     starts_[task] = time;
     return true;
   }
 
   void Run(size_t resources) {
-    ListState<uint64_t> state;
-    state.Prepare(resources, lists_.size(), std::bit_width(lists_.size()));
-    state.is_lone.assign(resources, 0);
-    ListScheduler scheduler(*this, state);
+    ListScheduler<ListsOfTasks, uint64_t> scheduler(
+        *this, lists_.size(), std::bit_width(lists_.size()), std::vector<char>(resources, 0));
     for (size_t t = 0; t < lists_.size(); ++t) scheduler.Ready(t);
     EXPECT_TRUE(scheduler.Run());
   }

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "planner/simulator/flat_tasks.h"
+#include "planner/simulator/lane_masks.h"
+
+namespace partita {
+
+// Tasks of a fragment that a schedule may treat as one, as long as they wait for the same time: kernels
+// that are alike, each on the compute lane of another device of one block; or a single task of any kind.
+struct TaskBundle {
+  static constexpr int32_t kNoBlock = -1;
+
+  int64_t duration = 0, path = 0;  // of each task; path as FlatFragment::path
+  uint64_t lanes = 1;              // of the block; 1: a single task
+  int32_t block = kNoBlock;
+  int32_t first = 0;  // its tasks are that place of TaskBundles::tasks and the next ones, by lane
+
+  bool is_of_kernels() const { return block != kNoBlock; }
+  int32_t count() const { return std::popcount(lanes); }
+};
+
+// All tasks of a fragment, each in one bundle. On every lane kernels of bundles follow each other in the
+// order of their keys, and so do single tasks; kernels come first.
+//
+// Kernels of a bundle have equal durations and paths, also where a single task of the fragment gets
+// another duration: they are followed by the same single tasks, and by kernels of the same bundles.
+struct TaskBundles {
+  std::vector<TaskBundle> bundles;
+  std::vector<int32_t> tasks;      // by bundle
+  std::vector<int32_t> bundle_of;  // by task
+  std::vector<int32_t> lane_of;    // by task: of the bundle's block; 0: a single task
+
+  std::span<const int32_t> TasksOf(const TaskBundle& bundle) const {
+    return {tasks.data() + bundle.first, static_cast<size_t>(bundle.count())};
+  }
+};
+
+// A fragment's tasks as far as bundles depend on them. Lists are by task.
+struct BundledTasks {
+  const FlatTasks& tasks;
+  std::span<const Nanos> durations;
+  std::span<const int64_t> paths;
+};
+TaskBundles Bundle(const BundledTasks& fragment, const SimulatedResources& resources);
+
+}  // namespace partita
