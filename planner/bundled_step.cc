@@ -233,7 +233,7 @@ void BundledStep::FindLaneWaits(size_t link, const TaskBundle& bundle, LaneWaits
   }
 }
 
-// Most links have none.
+// Lists of most links are empty.
 void BundledStep::FindFirst(size_t link) {
   std::vector<First>& first = first_of_[link];
   first.clear();

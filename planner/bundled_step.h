@@ -40,7 +40,7 @@ class BundledStep {
     int32_t bundle = 0;  // its place
     uint64_t lanes = 0;
   };
-  // All that a simulation looks at, but for what it waits for, in one cache line.
+  // Facts that a simulation looks at, but for what tasks wait for, in one cache line.
   struct alignas(64) Bundle {
     int64_t duration = 0;
     int64_t path = 0;    // the path left inside its fragment
@@ -100,7 +100,7 @@ class BundledStep {
   int32_t PlaceOf(size_t link, size_t task) const {
     return bundle_sections_[link].begin + fragments_[link]->bundles.bundle_of[task];
   }
-  // Its number within its link: the order of keys, among kernels and among single tasks.
+  // Number of a bundle within its link: the order of keys, among kernels and among single tasks.
   int32_t NumberOf(size_t place) const {
     const auto link = static_cast<size_t>(bundles_[place].link);
     return static_cast<int32_t>(place) - bundle_sections_[link].begin;
@@ -165,7 +165,7 @@ class BundledStep {
   std::vector<int32_t> changed_waits_;
   std::vector<char> has_changed_waits_;  // by link
   std::vector<char> is_replaced_;        // by link: whether this update has placed its tasks
-  // By place of a bundle: the last edge to it of the bundle whose edges are being found, and that one.
+  // Last edge to a bundle, by its place, of that bundle (FindEdges numbers them as it goes).
   struct LastEdge {
     int64_t from = -1;
     size_t edge = 0;

@@ -103,7 +103,7 @@ class PlacedStep::CriticalWalk {
     return last;
   }
 
-  // What started of that lane of the bundle.
+  // Place in started_ of that lane of the bundle.
   int32_t FindStarted(size_t place, int32_t lane) const {
     int32_t started = first_started_[place];
     while (bundles_[place].is_of_kernels() && (StartedAt(started).lanes >> lane & 1) == 0) {

@@ -193,7 +193,7 @@ void PlacedStep::Part(std::span<const JoinedTasks> joined) {
 }
 
 std::vector<Nanos> PlacedStep::Starts() const {
-  // By task, in the order of bundles and lanes.
+  // Starts by task, in the order of bundles and lanes.
   std::vector<int32_t> first(step_.bundles().size() + 1, 0);
   for (size_t place = 0; place < step_.bundles().size(); ++place) {
     first[place + 1] = first[place] + std::popcount(step_.bundles()[place].lanes);
@@ -325,7 +325,7 @@ class PlacedStep::Simulation {
     const size_t first = block * static_cast<size_t>(kLanesOfBlock);
     ForEachLane(lanes, [&](int lane) { visit(first + static_cast<size_t>(lane)); });
   }
-  // Those of a bundle's lanes whose kernels are ready, now that each waits for one task less.
+  // Lanes of a bundle whose kernels are ready, now that each waits for one task less.
   uint64_t ReadyOf(size_t bundle, uint64_t lanes) {
     auto& [waits, simulation] = step_.lanes_pending_[bundle];
     if (simulation != step_.simulation_) {

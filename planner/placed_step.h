@@ -26,7 +26,7 @@ class PlacedStep {
   PlacedStep(const FragmentCache& cache, const FragmentLinker& linker,
              const GraphDistances& distances, const SimulatedResources& resources);
 
-  // As BundledStep::Update.
+  // Does what BundledStep::Update does.
   void Update(const StepFragments& step, TasksOfLink tasks_of) { step_.Update(step, tasks_of); }
 
   // Whether the schedule is known without a flat step: durations do not depend on what else runs,
@@ -59,7 +59,7 @@ class PlacedStep {
     int64_t most = 0;   // longest path of all, less what is behind the link's subject
     int32_t first = 0;  // place of its bundles in the order of keys, less their place
   };
-  // What starts in a schedule, in its order.
+  // Start of tasks of a bundle, in the order of a schedule.
   struct Started {
     int64_t time = 0;
     uint64_t lanes = 0;
@@ -103,7 +103,7 @@ class PlacedStep {
   // Tasks that are waited for and have not ended, as BundledStep::waits; ~place of the task that stands for
   // a joined one.
   std::vector<int32_t> pending_;
-  // Those of several tasks, as BundledStep::lane_waits, which they were copied from by that simulation.
+  // Counts of bundles of several tasks: BundledStep::lane_waits, from which that simulation took them.
   struct LanesPending {
     BundledStep::LaneWaits waits;
     uint32_t simulation = 0;

@@ -89,9 +89,9 @@ TaskBundles Bundle(const BundledTasks& fragment, const SimulatedResources& resou
   const std::vector<Likeness> alike = LikenessOf(fragment, lanes);
   TaskBundles made{.tasks = fragment.tasks.by_key, .bundle_of = std::vector<int32_t>(count)};
   made.lane_of.resize(count);
-  const auto singles =
-      std::stable_partition(made.tasks.begin(), made.tasks.end(),
-                            [&](int32_t t) { return lanes[static_cast<size_t>(t)] >= 0; });
+  const auto singles = std::stable_partition(made.tasks.begin(), made.tasks.end(), [&](int32_t t) {
+    return lanes[static_cast<size_t>(t)] >= 0;
+  });
   std::stable_sort(made.tasks.begin(), singles, [&](int32_t a, int32_t b) {
     const auto key = [&](int32_t t) {
       const auto k = static_cast<size_t>(t);

@@ -23,7 +23,7 @@ struct TaskBundle {
   int32_t count() const { return std::popcount(lanes); }
 };
 
-// All tasks of a fragment, each in one bundle. On every lane kernels of bundles follow each other in the
+// Bundles of all tasks of a fragment. On every lane kernels of bundles follow each other in the
 // order of their keys, and so do single tasks; kernels come first.
 //
 // Kernels of a bundle have equal durations and paths, also where a single task of the fragment gets

@@ -58,7 +58,7 @@ class LaneCounts {
   std::vector<uint64_t> planes_;
 };
 
-// The same of small counts, in one place.
+// Counts of 64 lanes likewise, small ones, in one place.
 struct SmallLaneCounts {
   static constexpr size_t kPlanes = 4;
   static constexpr uint64_t kMost = (uint64_t{1} << kPlanes) - 1;
