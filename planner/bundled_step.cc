@@ -253,52 +253,59 @@ void BundledStep::FindFirst(size_t link) {
   }
 }
 
-// Tasks of a bundle have most edges to the same bundles in the same order.
+BundledStep::Edge BundledStep::EdgeTo(const TaskAt& to, const TaskBundle& from, int lane) {
+  if (!from.is_of_kernels()) {
+    return {uint64_t{1} << to.lane, to.bundle, to.is_one ? Edge::kToOne : 0};
+  }
+  const int32_t turn = (to.lane - lane) & (kLanesOfBlock - 1);
+  return {uint64_t{1} << lane, to.bundle, to.is_one ? Edge::kToOne : turn};
+}
+
+bool BundledStep::Joins(Edge& known, const Edge& edge) {
+  if (known.to != edge.to || known.turn != edge.turn || (known.lanes & edge.lanes) != 0) {
+    return false;
+  }
+  known.lanes |= edge.lanes;
+  return true;
+}
+
+// Edges of a task are in most cases like those of the bundle's task before, in the same order.
 void BundledStep::AddEdges(size_t link, const TaskBundle& from) {
   const FlatFragment& fragment = *fragments_[link];
   auto& [edges, followers] = edges_of_[link];
   const int64_t bundle = ++found_;
-  const bool is_one = IsOneLane(from.lanes), is_kernel = from.is_of_kernels();
+  const bool is_one = IsOneLane(from.lanes), is_one_kernel = is_one && from.is_of_kernels();
   const size_t begin = edges.size();
-  size_t like = begin;  // the edge that the next one is like, if it is like that of the task before
-  const auto joins = [](Edge& known, const Edge& edge) {
-    if (known.to != edge.to || known.turn != edge.turn || (known.lanes & edge.lanes) != 0) {
-      return false;
-    }
-    known.lanes |= edge.lanes;
-    return true;
-  };
-  const auto add = [&](int lane, const TaskAt& to) {
-    if (to.is_one && is_one && is_kernel) {
-      followers.push_back(to.bundle);
-      return;
-    }
-    Edge edge{.lanes = uint64_t{1} << (is_kernel ? lane : to.lane), .to = to.bundle};
-    if (to.is_one) {
-      edge.turn = Edge::kToOne;
-    } else if (is_kernel) {
-      edge.turn = (to.lane - lane) & (kLanesOfBlock - 1);
-    }
-    if (like < edges.size() && joins(edges[like], edge)) {
-      like += is_one ? 0 : 1;
-      return;
-    }
-    LastEdge& last = last_edges_[static_cast<size_t>(to.bundle)];
-    if (last.from == bundle && joins(edges[last.edge], edge)) {
-      like = last.edge + (is_one ? 0 : 1);
-      return;
-    }
-    last = {bundle, edges.size()};
-    edges.push_back(edge);
-    like = is_one ? last.edge : edges.size();
-  };
-  const TaskAt* const own = at_.data() + sections_[link].begin;
+  const TaskAt* const all = at_.data();
   for (int32_t t : fragment.bundles.TasksOf(from)) {
     const auto task = static_cast<size_t>(t);
     const int lane = fragment.bundles.lane_of[task];
-    like = begin;
-    for (int32_t next : fragment.step.tasks.SuccessorsOf(task)) add(lane, own[next]);
-    for (int32_t next : edges_.SuccessorsOf(link, task)) add(lane, at_[static_cast<size_t>(next)]);
+    size_t like = begin;  // the edge of the task before that the next one may be like
+    const std::pair<std::span<const int32_t>, const TaskAt*> successors[] = {
+        {fragment.step.tasks.SuccessorsOf(task), all + sections_[link].begin},
+        {edges_.SuccessorsOf(link, task), all}};
+    for (const auto& [places, at] : successors) {
+      for (int32_t place : places) {
+        const TaskAt& to = at[place];
+        if (is_one_kernel && to.is_one) {
+          followers.push_back(to.bundle);
+          continue;
+        }
+        const Edge edge = EdgeTo(to, from, lane);
+        if (like < edges.size() && Joins(edges[like], edge)) {
+          like += is_one ? 0 : 1;
+          continue;
+        }
+        LastEdge& last = last_edges_[static_cast<size_t>(to.bundle)];
+        if (last.from == bundle && Joins(edges[last.edge], edge)) {
+          like = last.edge + (is_one ? 0 : 1);
+          continue;
+        }
+        last = {bundle, edges.size()};
+        like = edges.size() + (is_one ? 0 : 1);
+        edges.push_back(edge);
+      }
+    }
   }
 }
 

@@ -113,6 +113,13 @@ class BundledStep {
   std::span<const First> FirstOf(size_t link) const { return first_of_[link]; }
 
  private:
+  // Bundle of a task.
+  struct TaskAt {
+    int32_t bundle = 0;
+    int16_t lane = 0;
+    bool is_one = false;  // the bundle's only task
+  };
+
   // Whether an edge from a task of that link is between two links of one tensor.
   bool IsWithinTensor(const StepEdges::Edge& edge, int32_t from) const;
   void Clear();
@@ -128,6 +135,9 @@ class BundledStep {
   void FindFirst(size_t link);
   void FindEdges(size_t link);
   void AddEdges(size_t link, const TaskBundle& from);
+  // The edge from a task on that lane; whether it is one with another edge, to which its lanes are added.
+  static Edge EdgeTo(const TaskAt& to, const TaskBundle& from, int lane);
+  static bool Joins(Edge& known, const Edge& edge);
 
   const FragmentCache& cache_;
   const FragmentLinker& linker_;
@@ -137,13 +147,7 @@ class BundledStep {
   std::vector<const FlatFragment*> fragments_;  // by link; null at first
   std::vector<int32_t> predecessors_;           // by task's place: how many tasks it waits for
   std::vector<int32_t> link_of_;                // by task's place
-  // Bundle of a task, by the task's place.
-  struct TaskAt {
-    int32_t bundle = 0;
-    int16_t lane = 0;
-    bool is_one = false;  // the bundle's only task
-  };
-  std::vector<TaskAt> at_;
+  std::vector<TaskAt> at_;                      // by task's place
   std::vector<Bundle> bundles_;
   std::vector<int32_t> waits_;
   std::vector<LaneWaits> lane_waits_;

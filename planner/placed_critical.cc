@@ -163,6 +163,9 @@ class PlacedStep::CriticalWalk {
     const auto offer = [&](const At& before) {
       if (last.started == kNone || EndOf(before.started) > EndOf(last.started)) last = before;
     };
+    // Nothing that held a resource of it ended later than it started.
+    const bool is_last = last.started != kNone && EndOf(last.started) == StartedAt(at.started).time;
+    if (is_last) return last;
     const Bundle& bundle = BundleOf(at.started);
     if (!bundle.is_of_kernels()) {
       for (int32_t r : bundle.held()) {
