@@ -110,8 +110,8 @@ class ListedTasks {
       if (held.size() == 1) continue;
       for (int32_t r : held) is_lone[static_cast<size_t>(r)] = 0;
     }
-    ListScheduler<ListedTasks, EndKey> scheduler(*this, tasks_.size(),
-                                                 std::bit_width(by_rank_.size()), std::move(is_lone));
+    ListScheduler<ListedTasks, EndKey> scheduler(
+        *this, tasks_.size(), std::bit_width(by_rank_.size()), std::move(is_lone));
     for (size_t t = 0; t < tasks_.size(); ++t) {
       if (pending_[t] == 0) scheduler.Ready(t);
     }
