@@ -4,14 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "graph/support/check.h"
-
 namespace partita {
-
-int32_t SubjectOf(const GraphDistances& distances, const ChainLink& link) {
-  return link.is_tensor ? distances.SubjectOf(TensorId(link.id))
-                        : distances.SubjectOf(OpId(link.id));
-}
 
 BundledStep::BundledStep(const FragmentCache& cache, const FragmentLinker& linker,
                          const SimulatedResources& resources)
@@ -150,8 +143,9 @@ void BundledStep::PlaceBundles(size_t link, const FlatFragment& fragment) {
   const TaskBundles& own = fragment.bundles;
   const Sections::Section before = bundle_sections_[link];
   std::fill_n(bundles_.begin() + before.begin, before.size, Bundle());
-  for (int32_t k = before.begin; k < before.end(); ++k)
+  for (int32_t k = before.begin; k < before.end(); ++k) {
     DropHigh(lane_waits_[static_cast<size_t>(k)]);
+  }
   const Sections::Section& section =
       bundle_sections_.Resize(link, static_cast<int32_t>(own.bundles.size()));
   if (bundles_.size() < static_cast<size_t>(bundle_sections_.end())) {

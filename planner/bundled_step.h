@@ -9,14 +9,10 @@
 
 #include "graph/support/sections.h"
 #include "planner/simulator/flat_tasks.h"
-#include "planner/simulator/graph_distances.h"
 #include "planner/simulator/lane_masks.h"
 #include "planner/step_edges.h"
 
 namespace partita {
-
-// Subject of a link's tasks.
-int32_t SubjectOf(const GraphDistances& distances, const ChainLink& link);
 
 // Tasks of a step in bundles (TaskBundle), from step to step: those of each link of the chain stay where
 // they are, with the edges among them, as long as neither their own tasks nor those around them change.

@@ -134,7 +134,7 @@ FlatFragment FragmentFlattener::FlattenTasks(const TaskGraph& graph,
   for (size_t k = 0; k < step.tasks.by_key.size(); ++k) {
     fragment.key_place[static_cast<size_t>(step.tasks.by_key[k])] = static_cast<int32_t>(k);
   }
-  fragment.bundles = Bundle({step.tasks, durations, fragment.path}, rules_.resources);
+  fragment.bundles = bundler_.Bundle({step.tasks, durations, fragment.path});
   fragment.loads = LoadsOf(step.tasks, step.costs, sums_);
   for (const TaskCost& cost : step.costs) {
     fragment.is_regular &= IsRegular(cost);

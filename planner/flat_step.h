@@ -89,7 +89,10 @@ class FragmentFlattener {
  public:
   // The objects that the rules refer to outlive this.
   explicit FragmentFlattener(const FlatteningRules& rules)
-      : rules_(rules), lister_(rules.resources), sums_(rules.resources.count()) {}
+      : rules_(rules),
+        lister_(rules.resources),
+        sums_(rules.resources.count()),
+        bundler_(rules.resources) {}
 
   const FlatteningRules& rules() const { return rules_; }
   ResourceLister& lister() { return lister_; }
@@ -103,6 +106,7 @@ class FragmentFlattener {
   const FlatteningRules rules_;
   ResourceLister lister_;
   LoadSums sums_;
+  TaskBundler bundler_;
 };
 
 // Puts flat fragments together, in the order of the task graph. What it holds is reused.

@@ -18,9 +18,7 @@ class PlacedStep::CriticalWalk {
         first_started_(bundles_.size(), kNone),
         next_started_(step.started_.size(), kNone),
         entry_begin_(bundles_.size() + 1, 0),
-        held_by_(step.left_.size()),
-        link_place_(step.by_key_.size()) {
-    for (size_t k = 0; k < step.by_key_.size(); ++k) link_place_[step.by_key_[k]] = k;
+        held_by_(step.left_.size()) {
     for (size_t k = step.started_.size(); k-- > 0;) {
       const auto place = static_cast<size_t>(step.started_[k].bundle);
       next_started_[k] = std::exchange(first_started_[place], static_cast<int32_t>(k));
@@ -70,7 +68,7 @@ class PlacedStep::CriticalWalk {
     return StartedAt(started).time + BundleOf(started).duration;
   }
   // The task's place in the order of keys.
-  std::pair<size_t, int32_t> KeyOf(const At& at) const {
+  std::pair<int32_t, int32_t> KeyOf(const At& at) const {
     const auto place = static_cast<size_t>(StartedAt(at.started).bundle);
     const Bundle& bundle = bundles_[place];
     const auto link = static_cast<size_t>(bundle.link);
@@ -79,7 +77,8 @@ class PlacedStep::CriticalWalk {
         fragment.bundles.bundles[static_cast<size_t>(step_.step_.NumberOf(place))];
     const int32_t before = bundle.is_of_kernels() ? LanesBefore(own.lanes, at.lane) : 0;
     const int32_t task = fragment.bundles.tasks[static_cast<size_t>(own.first + before)];
-    return {link_place_[link], fragment.key_place[static_cast<size_t>(task)]};
+    return {step_.keys_[link].first + step_.step_.BundlesOf(link).begin,
+            fragment.key_place[static_cast<size_t>(task)]};
   }
   // Whether the task ends later, or is the first by key of two that end together.
   bool IsLater(const At& at, const At& other) const {
@@ -192,7 +191,6 @@ class PlacedStep::CriticalWalk {
   std::vector<size_t> entry_begin_;     // by place of the bundle: its rows of entries
   std::vector<Entry> entries_;
   std::vector<std::vector<int32_t>> held_by_;  // by resource: single tasks that held it
-  std::vector<size_t> link_place_;             // by link: its place in the order of keys
 };
 
 PlacedStep::Critical PlacedStep::FindCritical(std::span<const JoinedTasks> joined) {

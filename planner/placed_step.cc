@@ -37,6 +37,11 @@ std::vector<size_t> KeyOrder(const std::vector<ChainLink>& chain) {
   return order;
 }
 
+int32_t SubjectOf(const GraphDistances& distances, const ChainLink& link) {
+  return link.is_tensor ? distances.SubjectOf(TensorId(link.id))
+                        : distances.SubjectOf(OpId(link.id));
+}
+
 PlacedStep::PlacedStep(const FragmentCache& cache, const FragmentLinker& linker,
                        const GraphDistances& distances, const SimulatedResources& resources)
     : cache_(cache),

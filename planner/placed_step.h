@@ -17,6 +17,9 @@ namespace partita {
 // and the tasks of a fragment have one of them.
 std::vector<size_t> KeyOrder(const std::vector<ChainLink>& chain);
 
+// Subject of a link's tasks.
+int32_t SubjectOf(const GraphDistances& distances, const ChainLink& link);
+
 // Tasks of a step for simulation alone, from step to step (BundledStep).
 //
 // Its schedule is that of Simulate by the priority local_path for the whole step, to the nanosecond.
@@ -87,7 +90,7 @@ class PlacedStep {
   // Has the first of the tasks that are one stand for all; and for itself again.
   void Join(std::span<const JoinedTasks> joined);
   void Part(std::span<const JoinedTasks> joined);
-  // The place whose task stands for the one of a bundle of one.
+  // Place of the task that stands for that of a bundle of one (Join).
   size_t InPlaceOf(int32_t place) const {
     const int32_t pending = pending_[static_cast<size_t>(place)];
     return static_cast<size_t>(pending < 0 ? ~pending : place);

@@ -1,33 +1,22 @@
 #include "planner/task_bundles.h"
 
 #include <algorithm>
-#include <numeric>
 #include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 
 namespace partita {
-namespace {
 
 // The compute lane that the task holds alone, as nothing but kernels of its device does; -1: none.
-int32_t LaneOf(const FlatTasks& tasks, size_t task, const SimulatedResources& resources) {
+int32_t TaskBundler::LaneOf(const FlatTasks& tasks, size_t task) const {
   const auto held = tasks.ResourcesOf(task);
-  if (held.size() != 1 || !resources.IsComputeLane(held[0])) return -1;
-  return resources.CoreSets(resources.DeviceOfLane(held[0])).empty() ? held[0] : -1;
+  if (held.size() != 1 || !resources_.IsComputeLane(held[0])) return -1;
+  return resources_.CoreSets(resources_.DeviceOfLane(held[0])).empty() ? held[0] : -1;
 }
 
-// What makes kernels alike: the place among those of the lane, and what follows.
-struct Likeness {
-  int32_t place = 0, block = 0;
-  int64_t duration = 0, path = 0;
-  int32_t followers = 0;
-
-  auto Fields() const { return std::tuple(place, block, duration, path, followers); }
-};
-
 // Numbers of equal lists of followers, 0 for none.
-class Followers {
+class TaskBundler::Followers {
  public:
   explicit Followers(const FlatTasks& tasks) : tasks_(tasks), class_of_(tasks.size(), -1) {}
 
@@ -57,18 +46,21 @@ class Followers {
 };
 
 // Likeness of each kernel. `lanes`: by task.
-std::vector<Likeness> LikenessOf(const BundledTasks& fragment, std::span<const int32_t> lanes) {
+std::vector<TaskBundler::Likeness> TaskBundler::LikenessOf(const BundledTasks& fragment,
+                                                           std::span<const int32_t> lanes) {
   const FlatTasks& tasks = fragment.tasks;
   std::vector<Likeness> alike(tasks.size());
-  std::vector<int32_t> on_lane(static_cast<size_t>(tasks.resources), 0);
   for (int32_t t : tasks.by_key) {
     const int32_t lane = lanes[static_cast<size_t>(t)];
     if (lane < 0) continue;
     Likeness& one = alike[static_cast<size_t>(t)];
-    one.place = on_lane[static_cast<size_t>(lane)]++;
+    one.place = on_lane_[static_cast<size_t>(lane)]++;
     one.block = lane / kLanesOfBlock;
     one.duration = fragment.durations[static_cast<size_t>(t)].value();
     one.path = fragment.paths[static_cast<size_t>(t)];
+  }
+  for (int32_t lane : lanes) {
+    if (lane >= 0) on_lane_[static_cast<size_t>(lane)] = 0;
   }
   if (tasks.successors.empty()) return alike;
   Followers followers(tasks);
@@ -80,12 +72,10 @@ std::vector<Likeness> LikenessOf(const BundledTasks& fragment, std::span<const i
   return alike;
 }
 
-}  // namespace
-
-TaskBundles Bundle(const BundledTasks& fragment, const SimulatedResources& resources) {
+TaskBundles TaskBundler::Bundle(const BundledTasks& fragment) {
   const size_t count = fragment.tasks.size();
   std::vector<int32_t> lanes(count);
-  for (size_t t = 0; t < count; ++t) lanes[t] = LaneOf(fragment.tasks, t, resources);
+  for (size_t t = 0; t < count; ++t) lanes[t] = LaneOf(fragment.tasks, t);
   const std::vector<Likeness> alike = LikenessOf(fragment, lanes);
   TaskBundles made{.tasks = fragment.tasks.by_key, .bundle_of = std::vector<int32_t>(count)};
   made.lane_of.resize(count);

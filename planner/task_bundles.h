@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "planner/simulator/flat_tasks.h"
@@ -45,6 +46,32 @@ struct BundledTasks {
   std::span<const Nanos> durations;
   std::span<const int64_t> paths;
 };
-TaskBundles Bundle(const BundledTasks& fragment, const SimulatedResources& resources);
+
+// Finds the bundles of fragments, one after another: a list as long as there are lanes is made once. Not for
+// several threads.
+class TaskBundler {
+ public:
+  // `resources` outlives this.
+  explicit TaskBundler(const SimulatedResources& resources)
+      : resources_(resources), on_lane_(static_cast<size_t>(resources.devices()), 0) {}
+
+  TaskBundles Bundle(const BundledTasks& fragment);
+
+ private:
+  // What makes kernels alike: the place among those of the lane, and what follows.
+  struct Likeness {
+    int32_t place = 0, block = 0;
+    int64_t duration = 0, path = 0;
+    int32_t followers = 0;
+
+    auto Fields() const { return std::tuple(place, block, duration, path, followers); }
+  };
+  class Followers;
+  int32_t LaneOf(const FlatTasks& tasks, size_t task) const;
+  std::vector<Likeness> LikenessOf(const BundledTasks& fragment, std::span<const int32_t> lanes);
+
+  const SimulatedResources& resources_;
+  std::vector<int32_t> on_lane_;  // kernels of each lane so far; all 0 between fragments
+};
 
 }  // namespace partita

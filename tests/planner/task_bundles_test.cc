@@ -62,7 +62,7 @@ class TaskBundlesTest : public testing::Test {
       }
       paths[t] += list[t].duration;
     }
-    return Bundle({tasks, durations, paths}, resources_);
+    return TaskBundler(resources_).Bundle({tasks, durations, paths});
   }
 
   const DeviceTopology topology_ = Ok(FindMachine("k80-16x4", 16)).topology;
@@ -133,7 +133,7 @@ TEST_F(TaskBundlesTest, KernelsOfSharedCoresAreSingle) {
                         .by_key = {0, 1}};
   const std::vector<Nanos> durations(2, Nanos(3));
   const std::vector<int64_t> paths(2, 3);
-  EXPECT_EQ(Bundle({tasks, durations, paths}, resources).bundles.size(), 2);
+  EXPECT_EQ(TaskBundler(resources).Bundle({tasks, durations, paths}).bundles.size(), 2);
 }
 
 TEST(LaneCountsTest, CountLikeNumbers) {
