@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "graph/support/differences.h"
 #include "graph/support/heap_bytes.h"
 #include "graph/support/status_macros.h"
 
@@ -63,6 +64,7 @@ StepCache::StepCache(const Graph& graph, PartitionOptions options, const Flatten
       buckets_(cache_, rules_, flattener_.lister()),
       may_fuse_(graph.ops().size(), false),
       counted_(cache_.chain().size(), -1),
+      seen_(cache_.chain().size(), kNoFragment),
       states_(cache_.chain().size()),
       key_order_(KeyOrder(cache_.chain())) {
   if (schedules && rules.distances != nullptr && !cache_.options().native_formats) {
@@ -104,9 +106,8 @@ void StepCache::Shrink() {
   std::vector<bool> is_dropped(static_cast<size_t>(cache_.fragment_places()), false);
   const std::span<const int32_t> dropped = cache_.DropOldest(left);
   for (int32_t place : dropped) is_dropped[static_cast<size_t>(place)] = true;
-  for (int32_t& counted : counted_) {
-    if (counted < 0 || !is_dropped[static_cast<size_t>(counted)]) continue;
-    ForgetLoads(counted);
+  for (size_t k = 0; k < counted_.size(); ++k) {
+    if (counted_[k] >= 0 && is_dropped[static_cast<size_t>(counted_[k])]) ForgetLoads(k);
   }
   for (int32_t place : dropped) {
     if (static_cast<size_t>(place) < flattened_.size()) flattened_[static_cast<size_t>(place)] = {};
@@ -376,25 +377,27 @@ absl::Status StepCache::BuildTensors(Missing& missing, const Strategy& strategy)
   return absl::OkStatus();
 }
 
-// Kernels that may be fused are left out.
 void StepCache::FindKnownLoads() {
-  for (size_t k = 0; k < counted_.size(); ++k) {
-    const ChainLink& link = cache_.chain()[k];
-    const Fragment* fragment = nullptr;
-    if (link.is_tensor) {
-      const TensorFragments* tensor = fragments_.tensors[static_cast<size_t>(link.id)];
-      if (tensor != nullptr) fragment = &tensor->groups[static_cast<size_t>(link.group)];
-    } else if (!may_fuse_[static_cast<size_t>(link.id)]) {
-      fragment = fragments_.operators[static_cast<size_t>(link.id)];
-    }
-    Count(fragment, counted_[k]);
+  const auto links = std::span<const int64_t>(fragments_.numbers).first(counted_.size());
+  ForEachDifference<int64_t>(links, seen_,
+                             [this](size_t k) { Count(FragmentToCount(k), counted_[k]); });
+}
+
+// Null where it is not kept. Kernels that may be fused are left out.
+const Fragment* StepCache::FragmentToCount(size_t link) const {
+  const ChainLink& of = cache_.chain()[link];
+  if (!of.is_tensor) {
+    const auto op = static_cast<size_t>(of.id);
+    return may_fuse_[op] ? nullptr : fragments_.operators[op];
   }
+  const TensorFragments* tensor = fragments_.tensors[static_cast<size_t>(of.id)];
+  return tensor == nullptr ? nullptr : &tensor->groups[static_cast<size_t>(of.group)];
 }
 
 void StepCache::Count(const Fragment* fragment, int32_t& counted) {
   const int32_t place = fragment == nullptr ? -1 : fragment->place;
   if (place == counted) return;
-  if (counted >= 0) ForgetLoads(counted);
+  if (counted >= 0) Uncount(counted);
   if (place >= 0) {
     loads_.AddKnown(FlattenedOf(*fragment).plain->loads);
     loads_.RemoveKnown(JoinableLoads(*fragment));
@@ -402,7 +405,7 @@ void StepCache::Count(const Fragment* fragment, int32_t& counted) {
   counted = place;
 }
 
-void StepCache::ForgetLoads(int32_t& counted) {
+void StepCache::Uncount(int32_t& counted) {
   const Flattened& known = flattened_[static_cast<size_t>(counted)];
   loads_.RemoveKnown(known.plain->loads);
   loads_.AddKnown(known.joinable);
@@ -411,8 +414,8 @@ void StepCache::ForgetLoads(int32_t& counted) {
 
 void StepCache::SetBucketBytes(Bytes most) {
   if (most == bucket_bytes_) return;
-  for (int32_t& counted : counted_) {
-    if (counted >= 0) ForgetLoads(counted);
+  for (size_t k = 0; k < counted_.size(); ++k) {
+    if (counted_[k] >= 0) ForgetLoads(k);
   }
   bucket_bytes_ = most;
 }

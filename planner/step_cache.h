@@ -158,8 +158,13 @@ class StepCache {
   }
   // Makes what all kept fragments load known.
   void FindKnownLoads();
+  const Fragment* FragmentToCount(size_t link) const;
   void Count(const Fragment* fragment, int32_t& counted);
-  void ForgetLoads(int32_t& counted);
+  void Uncount(int32_t& counted);
+  void ForgetLoads(size_t link) {
+    Uncount(counted_[link]);
+    seen_[link] = kNoFragment;
+  }
   void AddLoadsOfTensor(TensorId id);
   // Whether the task may be in a bucket, for which its duration is no bound.
   bool IsJoinable(const TaskBody& body) const;
@@ -210,8 +215,10 @@ class StepCache {
   Bytes bucket_bytes_{0};       // of the step found last
   std::vector<bool> may_fuse_;  // indexed by OpId: whether its kernels may be joined with others
   std::vector<Flattened> flattened_;  // indexed by Fragment::place
-  // Places of the fragments whose loads are known, by link; -1: none.
+  // Places of the fragments whose loads are known, by link; -1: none. Numbers of the fragments that
+  // links had then, also of those that have no loads to know.
   std::vector<int32_t> counted_;
+  std::vector<int64_t> seen_;
   std::vector<LinkState> states_;     // indexed by link
   std::optional<PlacedStep> placed_;  // where schedules are wanted and can be
   std::vector<int32_t> first_;        // of each link's tasks in the flat step

@@ -24,6 +24,9 @@ namespace partita {
 // fragment depends on the parts of a few neighbouring operators only, so that fragments may be kept
 // from strategy to strategy.
 
+// Number of none (Fragment::number).
+inline constexpr int64_t kNoFragment = -1;
+
 // Tasks over *slots*: BufferIds that count within the fragment. Slots below `outer` stand for
 // buffers of other fragments; the rest are made by this one, in the order in which a task graph
 // numbers them. Tasks have no dependencies yet: those are found when fragments are put together.
@@ -151,6 +154,9 @@ struct StepFragments {
   std::vector<const Fragment*> stores;  // indexed by TensorId; null for what does not persist
   std::vector<const BucketFragment*> buckets;  // indexed by place in Strategy::buckets
   std::vector<TaskRun> runs;
+  // Numbers of the fragments: of links, by place in the chain; behind them of stores, by TensorId.
+  // kNoFragment where there is none.
+  std::vector<int64_t> numbers;
 
   const TensorFragment& TensorFragmentOf(TensorId id, int32_t group) const {
     return tensors[id.index()]->groups[static_cast<size_t>(group)];

@@ -14,26 +14,6 @@
 namespace partita {
 namespace {
 
-// What an entry of a hash table takes on average besides what it holds: tables are five eighths
-// full.
-template <class Slot>
-constexpr int64_t kBytesOfSlot = (static_cast<int64_t>(sizeof(Slot)) + 1) * 8 / 5;
-
-// The choices at the front of the list that are the tensor's.
-std::span<const AlgorithmChoice> AlgorithmsOf(TensorId id, std::span<const AlgorithmChoice> list) {
-  size_t own = 0;
-  while (own < list.size() && list[own].collective.tensor == id) ++own;
-  return list.first(own);
-}
-
-std::span<const AlgorithmChoice> AlgorithmsIn(const Strategy& strategy, TensorId id) {
-  const auto all = std::span<const AlgorithmChoice>(strategy.algorithms);
-  const auto first = std::find_if(all.begin(), all.end(), [id](const AlgorithmChoice& choice) {
-    return choice.collective.tensor == id;
-  });
-  return AlgorithmsOf(id, std::span(first, all.end()));
-}
-
 void AppendPieces(const std::vector<PlacedBox>& pieces, std::vector<int64_t>& content) {
   content.push_back(static_cast<int64_t>(pieces.size()));
   for (const PlacedBox& piece : pieces) {
@@ -58,6 +38,10 @@ FragmentCache::FragmentCache(const Graph& graph, PartitionOptions options, Use u
   parts_.resize(graph.ops().size());
   if (IsOfFirstPod()) pod_parts_.resize(graph.ops().size());
   found_.resize(graph.tensors().size());
+  current_.operators.resize(graph.ops().size());
+  current_.tensors.resize(graph.tensors().size());
+  current_.stores.resize(graph.tensors().size());
+  current_.numbers.resize(chain_.size() + graph.tensors().size(), kNoFragment);
 }
 
 // Walks the operators: what they read arrives in front of them; what they were the last to make is
@@ -124,7 +108,7 @@ void FragmentCache::FindDependencies() {
       kept_tensors_[static_cast<size_t>(weight)].push_back(tensor.id);
     }
   }
-  decided_.resize(graph_.anchors().size() + graph_.weights().size());
+  decided_.emplace(decisions_, graph_.anchors().size() + graph_.weights().size());
 }
 
 absl::Status FragmentCache::FindOrBuild(const Strategy& strategy, StepFragments& step,
@@ -143,25 +127,49 @@ absl::Status FragmentCache::FindOrBuild(const Strategy& strategy, StepFragments&
 absl::StatusOr<bool> FragmentCache::Find(const Strategy& strategy, StepFragments& step,
                                          const Interrupted& interrupted) {
   ++finds_;
-  step.operators.resize(graph_.ops().size());
-  step.tensors.resize(graph_.tensors().size());
-  step.stores.resize(graph_.tensors().size(), nullptr);
   ASSIGN_OR_RETURN(const bool has_configs, FindConfigs(strategy, interrupted));
   if (!has_configs) return false;
-  for (OpId anchor : graph_.anchors()) {
+  for (OpId anchor : changed_anchors_) {
     const Configured& configured = *configured_[anchor.index()];
     const auto& followers = followers_[anchor.index()];
     for (size_t f = 0; f < followers.size(); ++f) {
-      step.operators[followers[f].index()] = &configured.fragments[f];
+      SetOperator(followers[f], configured.fragments[f]);
       parts_[followers[f].index()] = configured.parts[f];
       if (IsOfFirstPod()) pod_parts_[followers[f].index()] = configured.pod_parts[f];
     }
   }
-  RETURN_IF_ERROR(FindLayouts(strategy, step));
+  changed_anchors_.clear();
+  RETURN_IF_ERROR(FindLayouts(strategy));
   if (!strategy.algorithms.empty() || !strategy.buckets.empty()) {
     RETURN_IF_ERROR(ValidateCollectives(graph_, strategy));
   }
-  return FindTensors(strategy, step, interrupted);
+  if (!FindTensors(strategy, interrupted)) return false;
+  step.operators = current_.operators;
+  step.tensors = current_.tensors;
+  step.stores = current_.stores;
+  step.numbers = current_.numbers;
+  return true;
+}
+
+void FragmentCache::SetOperator(OpId id, const OperatorFragment& fragment) {
+  current_.operators[id.index()] = &fragment;
+  current_.numbers[static_cast<size_t>(places_.of_op[id.index()])] = fragment.number;
+}
+
+void FragmentCache::SetStore(TensorId id, const Fragment& store) {
+  current_.stores[id.index()] = &store;
+  current_.numbers[chain_.size() + id.index()] = store.number;
+}
+
+void FragmentCache::SetTensor(TensorId id, const TensorFragments* found,
+                              StepFragments& step) const {
+  step.tensors[id.index()] = found;
+  const std::vector<int32_t>& links = places_.of_tensor[id.index()];
+  for (size_t g = 0; g < links.size(); ++g) {
+    if (links[g] < 0) continue;
+    step.numbers[static_cast<size_t>(links[g])] =
+        found == nullptr ? kNoFragment : found->groups[g].number;
+  }
 }
 
 absl::Status FragmentCache::Complete(const Strategy& strategy, StepFragments& step) {
@@ -178,15 +186,15 @@ absl::StatusOr<bool> FragmentCache::FindConfigs(const Strategy& strategy,
   const auto anchors = graph_.anchors();
   for (size_t a = 0; is_known && a < anchors.size(); ++a) {
     const ParallelConfig& config = strategy.configs[anchors[a].index()];
-    Configured*& found = configured_[anchors[a].index()];
+    Configured* const& found = configured_[anchors[a].index()];
     if (found == nullptr || found->config != config) {
       const auto& known = configs_[ClassOf(anchors[a])];
       const auto it = known.find(config);
       is_known = it != known.end();
       if (!is_known) break;
-      Replace(found, it->second.get());
+      Configure(anchors[a], *it->second);
     }
-    decided_[a] = found->id;
+    decided_->Set(a, found->id);
   }
   for (size_t w = 0; is_known && w < strategy.weights.size(); ++w) {
     const WeightPlacement& wanted = strategy.weights[w];
@@ -204,15 +212,19 @@ absl::StatusOr<bool> FragmentCache::FindConfigs(const Strategy& strategy,
   for (size_t a = 0; a < anchors.size(); ++a) {
     if (interrupted && interrupted()) return false;
     const ParallelConfig& config = strategy.configs[anchors[a].index()];
-    Configured*& found = configured_[anchors[a].index()];
     if (!is_last(anchors[a])) {
       auto& known = configs_[ClassOf(anchors[a])];
       if (!known.contains(config)) RETURN_IF_ERROR(AddConfig(anchors[a], config));
-      Replace(found, known.at(config).get());
+      Configure(anchors[a], *known.at(config));
     }
-    decided_[a] = found->id;
+    decided_->Set(a, configured_[anchors[a].index()]->id);
   }
   return true;
+}
+
+void FragmentCache::Configure(OpId anchor, Configured& configured) {
+  Replace(configured_[anchor.index()], &configured);
+  changed_anchors_.push_back(anchor);
 }
 
 absl::Status FragmentCache::AddConfig(OpId anchor, const ParallelConfig& config) {
@@ -248,16 +260,19 @@ std::vector<std::vector<Part>> FragmentCache::PodParts(
   return first;
 }
 
-absl::Status FragmentCache::FindLayouts(const Strategy& strategy, StepFragments& step) {
-  const size_t anchors = graph_.anchors().size();
+absl::Status FragmentCache::FindLayouts(const Strategy& strategy) {
   for (size_t w = 0; w < graph_.weights().size(); ++w) {
-    Key key{PlacementId(strategy, w), strategy.host_device.value()};
-    for (int32_t decision : decisions_.of_layout[w]) {
-      key.push_back(decided_[static_cast<size_t>(decision)]);
-    }
-    // Control edges that are the weight's own.
-    if (HasPrefetch(strategy, w)) key.push_back(-1 - static_cast<int32_t>(w));
+    const int32_t placement = PlacementId(strategy, w), host = strategy.host_device.value();
+    const bool has_prefetch = HasPrefetch(strategy, w);
     Placed*& placed = placed_[w];
+    if (!decided_->IsOpenWeight(w) && placed != nullptr && placed->key[0] == placement &&
+        placed->key[1] == host && placed->has_prefetch == has_prefetch) {
+      continue;
+    }
+    Key key{placement, host};
+    for (int32_t decision : decisions_.of_layout[w]) key.push_back((*decided_)[decision]);
+    // Control edges that are the weight's own.
+    if (has_prefetch) key.push_back(-1 - static_cast<int32_t>(w));
     if (placed == nullptr || placed->key != key) {
       auto& kept = layouts_[ClassOf(w)];
       auto at = kept.find(key);
@@ -265,24 +280,30 @@ absl::Status FragmentCache::FindLayouts(const Strategy& strategy, StepFragments&
         auto made = std::make_unique<Placed>();
         ASSIGN_OR_RETURN(made->laid_out, LaidOutOf(strategy, w));
         made->key = key;
+        made->has_prefetch = has_prefetch;
         Enter(*made, kBytesOfSlot<Kept<Placed>::value_type> +
                          HeapBytesOfAllocation(sizeof(Placed)) + 2 * HeapBytesOf(made->key));
         at = kept.emplace(std::move(key), std::move(made)).first;
       }
       Replace(placed, at->second.get());
+      LayOut(w, *placed->laid_out);
     }
-    const LaidOut& laid_out = *placed->laid_out;
-    decided_[anchors + w] = laid_out.id;
-    for (size_t u = 0; u < updates_[w].size(); ++u) {
-      step.operators[updates_[w][u].index()] = &laid_out.fragments[u];
-      parts_[updates_[w][u].index()] = laid_out.parts[u];
-      if (IsOfFirstPod()) pod_parts_[updates_[w][u].index()] = laid_out.pod_parts[u];
-    }
-    for (size_t k = 0; k < kept_tensors_[w].size(); ++k) {
-      step.stores[kept_tensors_[w][k].index()] = &laid_out.stores[k];
-    }
+    decided_->CloseWeight(w);
   }
   return absl::OkStatus();
+}
+
+void FragmentCache::LayOut(size_t weight, const LaidOut& laid_out) {
+  decided_->Set(graph_.anchors().size() + weight, laid_out.id);
+  for (size_t u = 0; u < updates_[weight].size(); ++u) {
+    const OpId update = updates_[weight][u];
+    SetOperator(update, laid_out.fragments[u]);
+    parts_[update.index()] = laid_out.parts[u];
+    if (IsOfFirstPod()) pod_parts_[update.index()] = laid_out.pod_parts[u];
+  }
+  for (size_t k = 0; k < kept_tensors_[weight].size(); ++k) {
+    SetStore(kept_tensors_[weight][k], laid_out.stores[k]);
+  }
 }
 
 absl::StatusOr<std::shared_ptr<FragmentCache::LaidOut>> FragmentCache::LaidOutOf(
@@ -356,146 +377,10 @@ int32_t FragmentCache::PlacementId(const Strategy& strategy, size_t weight) {
   });
 }
 
-bool FragmentCache::FindTensors(const Strategy& strategy, StepFragments& step,
-                                const Interrupted& interrupted) {
-  missing_.clear();
-  MissingPlaces places;
-  std::span<const AlgorithmChoice> rest = strategy.algorithms;
-  for (const Tensor& tensor : graph_.tensors()) {
-    const auto algorithms = AlgorithmsOf(tensor.id, rest);
-    rest = rest.subspan(algorithms.size());
-    Found*& last = found_[tensor.id.index()];
-    const TensorFragments*& found = step.tensors[tensor.id.index()];
-    const Key key = KeyOfTensor(tensor.id, algorithms, strategy);
-    if (last != nullptr && last->key == key) {
-      found = &last->exchanged->fragments;
-      continue;
-    }
-    const auto& kept = tensors_[ClassOf(tensor.id)];
-    const auto it = kept.find(key);
-    Replace(last, it == kept.end() ? nullptr : it->second.get());
-    if (last != nullptr) {
-      found = &last->exchanged->fragments;
-    } else if (interrupted && interrupted()) {
-      return false;
-    } else if (IsOutlined() && algorithms.empty()) {
-      found = FindAlike(tensor.id, key, strategy, places);
-    } else {
-      found = nullptr;
-      missing_.push_back({{tensor.id}, {}});
-    }
-  }
-  return true;
-}
-
-// Those of its class under equal decisions first, which takes no builder.
-const TensorFragments* FragmentCache::FindAlike(TensorId id, const Key& key,
-                                                const Strategy& strategy, MissingPlaces& places) {
-  const auto like = places.by_decisions.find({ClassOf(id), key});
-  if (like != places.by_decisions.end()) {
-    missing_[like->second].tensors.push_back(id);
-    return nullptr;
-  }
-  TensorFragmentsBuilder builder = BuilderOf(id, strategy);
-  TensorContent content = builder.content();
-  if (const auto known = by_content_.find(content); known != by_content_.end()) {
-    return AddFound(id, key, known->second);
-  }
-  const auto [place, is_new] = places.by_content.try_emplace(content, missing_.size());
-  places.by_decisions.try_emplace({ClassOf(id), key}, place->second);
-  if (is_new) {
-    missing_.push_back({{id}, std::move(content), std::move(builder)});
-  } else {
-    missing_[place->second].tensors.push_back(id);
-  }
-  return nullptr;
-}
-
-FragmentCache::Key FragmentCache::KeyOfTensor(TensorId id,
-                                              std::span<const AlgorithmChoice> algorithms,
-                                              const Strategy& strategy) {
-  Key key{AlgorithmsId(id.index(), algorithms)};
-  if (is_host_[id.index()]) key.push_back(strategy.host_device.value());
-  for (int32_t decision : decisions_.of_tensor[id.index()]) {
-    key.push_back(decided_[static_cast<size_t>(decision)]);
-  }
-  return key;
-}
-
-TensorFragmentsBuilder FragmentCache::BuilderOf(TensorId id, const Strategy& strategy) const {
-  const size_t t = id.index();
-  const int32_t w = weight_of_[t];
-  const LaidOut* laid_out = w < 0 ? nullptr : placed_[static_cast<size_t>(w)]->laid_out.get();
-  return TensorFragmentsBuilder(
-      graph_, graph_.tensor(id), parts_,
-      {.groups = groups_[t],
-       .layouts = laid_out == nullptr ? nullptr : &laid_out->layouts,
-       .host_device = strategy.host_device,
-       .algorithms = AlgorithmsIn(strategy, id),
-       .outlines = IsOutlined(),
-       .pod_parts = pod_parts_,
-       .pod_layouts = laid_out == nullptr ? nullptr : &laid_out->pod_layouts},
-      options_);
-}
-
-TensorFragmentsBuilder FragmentCache::Solve(Missing& missing, const Strategy& strategy) const {
-  TensorFragmentsBuilder builder = missing.builder.has_value()
-                                       ? std::move(*missing.builder)
-                                       : BuilderOf(missing.tensors[0], strategy);
-  missing.builder.reset();
-  builder.Solve();
-  return builder;
-}
-
-absl::Status FragmentCache::Build(const Missing& missing, TensorFragmentsBuilder solved,
-                                  const Strategy& strategy, StepFragments& step) {
-  const Tensor& tensor = solved.tensor();
-  auto exchanged = std::make_shared<Exchanged>();
-  exchanged->fragments = std::move(solved).Build();
-  exchanged->content = missing.content;
-  const auto algorithms = AlgorithmsIn(strategy, tensor.id);
-  RETURN_IF_ERROR(CheckAlgorithms(tensor, exchanged->fragments, algorithms));
-  for (TensorFragment& fragment : exchanged->fragments.groups) {
-    Register(fragment, HeapBytesOf(fragment));
-  }
-  Enter(*exchanged, kBytesOfSlot<decltype(by_content_)::value_type> +
-                        HeapBytesOfAllocation(sizeof(Exchanged)) + HeapBytesOf(exchanged->content) +
-                        HeapBytesOf(exchanged->fragments));
-  for (TensorId id : missing.tensors) {
-    step.tensors[id.index()] = AddFound(id, KeyOfTensor(id, algorithms, strategy), exchanged);
-  }
-  if (!exchanged->content.empty()) by_content_.emplace(exchanged->content, exchanged);
-  return absl::OkStatus();
-}
-
-const TensorFragments* FragmentCache::AddFound(TensorId id, Key key,
-                                               std::shared_ptr<Exchanged> exchanged) {
-  std::unique_ptr<Found>& kept = tensors_[ClassOf(id)][key];
-  if (kept == nullptr) {
-    kept = std::make_unique<Found>();
-    kept->exchanged = std::move(exchanged);
-    kept->key = std::move(key);
-    Enter(*kept, kBytesOfSlot<Kept<Found>::value_type> + HeapBytesOfAllocation(sizeof(Found)) +
-                     2 * HeapBytesOf(kept->key));
-  }
-  Replace(found_[id.index()], kept.get());
-  return &kept->exchanged->fragments;
-}
-
-// 0 for none.
-int32_t FragmentCache::AlgorithmsId(size_t tensor, std::span<const AlgorithmChoice> algorithms) {
-  if (algorithms.empty()) return 0;
-  const std::vector<AlgorithmChoice> wanted(algorithms.begin(), algorithms.end());
-  return NumberOf(algorithms_[tensor], wanted, [&] {
-    int64_t bytes = HeapBytesOf(wanted);
-    for (const AlgorithmChoice& one : wanted) bytes += HeapBytesOf(one.algorithm);
-    return bytes;
-  });
-}
-
 absl::Status FragmentCache::FindBuckets(const Strategy& strategy, StepFragments& step) {
+  const bool has_runs = step.buckets.empty() && step.runs.size() == runs_.size();
+  if (!has_runs) step.runs = runs_;
   step.buckets.clear();
-  step.runs = runs_;
   for (const Bucket& bucket : strategy.buckets) {
     ASSIGN_OR_RETURN(const auto members, FindMembers(graph_, places_, bucket, step));
     BucketKey key{{}, bucket.algorithm};

@@ -18,6 +18,7 @@
 #include "absl/types/span.h"
 #include "graph/graph.h"
 #include "graph/parallel/strategy.h"
+#include "graph/partition/decision_numbers.h"
 #include "graph/partition/fragment.h"
 #include "graph/partition/fragment_classes.h"
 
@@ -121,6 +122,7 @@ class FragmentCache {
   // The layouts of the weights of one class under some decisions. Used no later than what it refers to.
   struct Placed : Entry {
     Key key;
+    bool has_prefetch = false;
     std::shared_ptr<LaidOut> laid_out;
   };
   // Fragments of tensors of one content; where that is empty, of one tensor.
@@ -155,16 +157,22 @@ class FragmentCache {
   // False where interrupted, as Find.
   absl::StatusOr<bool> FindConfigs(const Strategy& strategy, const Interrupted& interrupted);
   absl::Status AddConfig(OpId anchor, const ParallelConfig& config);
+  void Configure(OpId anchor, Configured& configured);
   bool IsOfFirstPod() const { return options_.pod_devices > 0; }
   // The parts of the first pod, of each operator; none where all are wanted.
   std::vector<std::vector<Part>> PodParts(const std::vector<std::vector<Part>>& parts) const;
-  absl::Status FindLayouts(const Strategy& strategy, StepFragments& step);
+  absl::Status FindLayouts(const Strategy& strategy);
+  void LayOut(size_t weight, const LaidOut& laid_out);
+  // Fragments of the current strategy. `found`: null where they are not kept.
+  void SetOperator(OpId id, const OperatorFragment& fragment);
+  void SetStore(TensorId id, const Fragment& store);
+  void SetTensor(TensorId id, const TensorFragments* found, StepFragments& step) const;
   // Layouts of a weight under the decisions found, with what they make; kept from those before, or new.
   absl::StatusOr<std::shared_ptr<LaidOut>> LaidOutOf(const Strategy& strategy, size_t weight);
   absl::Status AddUpdates(size_t weight, LaidOut& laid_out);
   static bool HasPrefetch(const Strategy& strategy, size_t weight);
   int32_t PlacementId(const Strategy& strategy, size_t weight);
-  bool FindTensors(const Strategy& strategy, StepFragments& step, const Interrupted& interrupted);
+  bool FindTensors(const Strategy& strategy, const Interrupted& interrupted);
   TensorFragmentsBuilder BuilderOf(TensorId id, const Strategy& strategy) const;
   // Places of the entries of missing(), by content, and by a tensor's class and decisions.
   struct MissingPlaces {
@@ -297,8 +305,12 @@ class FragmentCache {
   Bytes bytes_;
 
   // State of the current strategy.
-  int64_t finds_ = 0;                    // calls of Find
-  std::vector<int32_t> decided_;         // indexed by decision: the id of what was chosen
+  int64_t finds_ = 0;                       // calls of Find
+  std::optional<DecisionNumbers> decided_;  // the ids of what was chosen
+  std::vector<OpId> changed_anchors_;       // anchors whose followers current_ does not have yet
+  StepFragments current_;                   // but for buckets and runs
+  bool had_algorithms_ = false;             // where tensors were found last
+  DeviceId host_device_;
   std::vector<Configured*> configured_;  // indexed by OpId of an anchor; null at first
   std::vector<Placed*> placed_;          // indexed by weight; null at first
   std::vector<Found*> found_;            // indexed by TensorId; null where they were not kept

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <variant>
 
+#include "graph/support/differences.h"
+
 namespace partita {
 namespace {
 
@@ -22,15 +24,6 @@ bool IsPersistent(const Tensor& tensor) {
   return tensor.kind == TensorKind::kWeight || tensor.kind == TensorKind::kState;
 }
 
-// Tensors that the operator keeps from step to step: it makes their next values.
-template <class Visit>
-void ForEachKept(const Graph& graph, const Operator& op, Visit&& visit) {
-  for (TensorId output : op.outputs) {
-    const Tensor& made = graph.tensor(output);
-    if (made.kind == TensorKind::kNext) visit(made.of);
-  }
-}
-
 }  // namespace
 
 FragmentLinker::FragmentLinker(const FragmentCache& cache)
@@ -38,10 +31,8 @@ FragmentLinker::FragmentLinker(const FragmentCache& cache)
       graph_(cache.graph()),
       pair_of_(graph_.ops().size(), -1),
       epilogue_of_(graph_.ops().size(), kNoOp),
-      linked_(cache.chain().size(), -1),
-      stored_(graph_.tensors().size(), -1),
-      is_changed_(cache.chain().size()),
-      is_restored_(graph_.tensors().size()),
+      next_of_(graph_.tensors().size()),
+      linked_(cache.chain().size() + graph_.tensors().size(), kNoFragment),
       is_relinked_(cache.chain().size()),
       kept_tasks_(cache.chain().size(), 0),
       buffers_(cache.chain().size() + graph_.tensors().size()),
@@ -53,6 +44,9 @@ FragmentLinker::FragmentLinker(const FragmentCache& cache)
     for (OpId before : op.after) is_named_[before.index()] = true;
   }
   for (OpId reader : graph_.weight_readers()) is_named_[reader.index()] = true;  // GatherOpener
+  for (const Tensor& tensor : graph_.tensors()) {
+    if (tensor.kind == TensorKind::kNext) next_of_[tensor.of.index()].push_back(tensor.id);
+  }
   for (size_t k = 0; k < cache.chain().size(); ++k) {
     const FragmentCache::Link& link = cache.chain()[k];
     if (!link.is_tensor) link_of_op_[static_cast<size_t>(link.id)] = k;
@@ -87,70 +81,59 @@ void FragmentLinker::Link(const StepFragments& step) {
   if (cache_.options().native_formats) ChooseFormats(step);
 }
 
-// Notes which fragments and stores are others than last; all where buffers are numbered anew.
-void FragmentLinker::FindChanged(const StepFragments& step) {
+// A link is linked again where its own fragment or what its outer slots stand for has changed, and
+// where an operator that it may be fused with is; all where buffers are numbered anew.
+void FragmentLinker::FindRelinked(const StepFragments& step) {
+  for (int32_t place : relinked_) is_relinked_[static_cast<size_t>(place)] = 0;
+  relinked_.clear();
+  restored_.clear();
   if (buffers_.is_sparse() || slot_sections_.is_sparse()) {
-    linked_.assign(linked_.size(), -1);
-    stored_.assign(stored_.size(), -1);
+    linked_.assign(linked_.size(), kNoFragment);
     buffers_.Clear();
     slot_sections_.Clear();
   }
-  for (size_t k = 0; k < linked_.size(); ++k) {
-    const int64_t number = step.FragmentOf(cache_.chain()[k]).number;
-    is_changed_[k] = std::exchange(linked_[k], number) != number;
+  ForEachDifference<int64_t>(step.numbers, linked_, [this](size_t owner) { Relink(owner); });
+  for (size_t k = 0; k < relinked_.size(); ++k) {
+    const ChainLink& link = cache_.chain()[static_cast<size_t>(relinked_[k])];
+    if (link.is_tensor) continue;
+    for (OpId op : FusionFamilyOf(OpId(link.id))) MarkRelinked(LinkOf(op));
   }
-  for (size_t t = 0; t < stored_.size(); ++t) {
-    const Fragment* store = step.stores[t];
-    is_restored_[t] = store != nullptr && std::exchange(stored_[t], store->number) != store->number;
+  std::sort(relinked_.begin(), relinked_.end());
+}
+
+// Marks a link with another fragment than last, or a tensor with another store, and what depends on it.
+void FragmentLinker::Relink(size_t owner) {
+  if (owner >= cache_.chain().size()) return RelinkStored(OwnedTensor(owner));
+  MarkRelinked(owner);
+  const ChainLink& link = cache_.chain()[owner];
+  if (link.is_tensor) return RelinkReaders(TensorId(link.id));
+  for (TensorId output : graph_.op(OpId(link.id)).outputs) RelinkTensor(output);
+}
+
+void FragmentLinker::RelinkStored(TensorId id) {
+  restored_.push_back(id);
+  RelinkTensor(id);
+  for (TensorId next : next_of_[id.index()]) {
+    RelinkTensor(next);
+    for (OpId keeper : graph_.producers(next)) MarkRelinked(LinkOf(keeper));
   }
 }
 
-// A link is linked again where its own fragment or what its outer slots stand for has changed, and
-// where an operator that it may be fused with is.
-void FragmentLinker::FindRelinked(const StepFragments& step) {
-  FindChanged(step);
-  is_relinked_ = is_changed_;
-  for (size_t k = 0; k < is_relinked_.size(); ++k) {
-    const ChainLink& link = cache_.chain()[k];
-    if (is_relinked_[k]) continue;
-    is_relinked_[k] = link.is_tensor ? IsRelinked(graph_.tensor(TensorId(link.id)))
-                                     : IsRelinked(graph_.op(OpId(link.id)));
+void FragmentLinker::RelinkTensor(TensorId id) {
+  for (int32_t place : cache_.places().of_tensor[id.index()]) {
+    if (place >= 0) MarkRelinked(static_cast<size_t>(place));
   }
-  for (const FusionFamily& family : families_) {
-    const auto is_relinked = [this](OpId op) { return is_relinked_[LinkOf(op)] != 0; };
-    if (!std::any_of(family.operators.begin(), family.operators.end(), is_relinked)) continue;
-    for (OpId op : family.operators) is_relinked_[LinkOf(op)] = 1;
-  }
-  relinked_.clear();
-  for (size_t k = 0; k < is_relinked_.size(); ++k) {
-    if (is_relinked_[k]) relinked_.push_back(static_cast<int32_t>(k));
-  }
+  RelinkReaders(id);
 }
 
-bool FragmentLinker::IsRelinked(const Tensor& tensor) const {
-  if (tensor.kind == TensorKind::kNext && is_restored_[tensor.of.index()]) return true;
-  if (is_restored_[tensor.id.index()]) return true;
-  const auto producers = graph_.producers(tensor.id);
-  return std::any_of(producers.begin(), producers.end(),
-                     [this](OpId op) { return is_changed_[LinkOf(op)] != 0; });
-}
-
-// What it reads comes before it in the chain.
-bool FragmentLinker::IsRelinked(const Operator& op) const {
-  bool is_relinked = false;
-  for (TensorId input : op.inputs) {
-    for (int32_t place : cache_.places().of_tensor[input.index()]) {
-      is_relinked |= place >= 0 && is_relinked_[static_cast<size_t>(place)] != 0;
-    }
-  }
-  ForEachKept(graph_, op, [&](TensorId kept) { is_relinked |= is_restored_[kept.index()] != 0; });
-  return is_relinked;
+void FragmentLinker::RelinkReaders(TensorId id) {
+  for (OpId reader : graph_.consumers(id)) MarkRelinked(LinkOf(reader));
 }
 
 void FragmentLinker::LinkPersistent(const StepFragments& step) {
-  for (const Tensor& tensor : graph_.tensors()) {
-    if (!IsPersistent(tensor) || !is_restored_[tensor.id.index()]) continue;
-    buffers_.Resize(StoreOwner(tensor.id), step.stores[tensor.id.index()]->own());
+  for (TensorId id : restored_) {
+    if (!IsPersistent(graph_.tensor(id))) continue;
+    buffers_.Resize(StoreOwner(id), step.stores[id.index()]->own());
   }
 }
 

@@ -130,13 +130,22 @@ class FragmentLinker {
   }
   // The number of the tensor's buffers between steps as an owner of buffers_, behind all links.
   size_t StoreOwner(TensorId id) const { return cache_.chain().size() + id.index(); }
+  TensorId OwnedTensor(size_t owner) const {
+    return TensorId(static_cast<int32_t>(owner - cache_.chain().size()));
+  }
 
   void FindFusionPairs();
   void FindFusionFamilies();
   void FindRelinked(const StepFragments& step);
-  void FindChanged(const StepFragments& step);
-  bool IsRelinked(const Tensor& tensor) const;
-  bool IsRelinked(const Operator& op) const;
+  void Relink(size_t owner);
+  void RelinkStored(TensorId id);
+  void RelinkTensor(TensorId id);
+  void RelinkReaders(TensorId id);
+  void MarkRelinked(size_t link) {
+    if (is_relinked_[link] != 0) return;
+    is_relinked_[link] = 1;
+    relinked_.push_back(static_cast<int32_t>(link));
+  }
   void LinkPersistent(const StepFragments& step);
   void LinkTensor(const StepFragments& step, const Tensor& tensor, int32_t group);
   void AddPieceSlots(const StepFragments& step, const Tensor& tensor,
@@ -184,11 +193,10 @@ class FragmentLinker {
     std::vector<size_t> pairs;
   };
   std::vector<FusionFamily> families_;
-  std::vector<int32_t> family_of_;  // indexed by OpId; -1: in none
-  // Fragments by link, and stores by TensorId, that were linked last; -1: none.
-  std::vector<int64_t> linked_, stored_;
-  std::vector<char> is_changed_;      // indexed by link: another fragment than last
-  std::vector<char> is_restored_;     // indexed by TensorId: another store than last
+  std::vector<int32_t> family_of_;                         // indexed by OpId; -1: in none
+  std::vector<absl::InlinedVector<TensorId, 1>> next_of_;  // indexed by TensorId: its next values
+  std::vector<int64_t> linked_;       // StepFragments::numbers of what was linked last
+  std::vector<TensorId> restored_;    // tensors with another store than last
   std::vector<char> is_relinked_;     // indexed by link
   std::vector<int32_t> relinked_;     // those links
   std::vector<BufferId> scratch_;     // slots of the link at hand

@@ -17,4 +17,9 @@ int64_t HeapBytesOf(const TensorFragments& fragments);
 int64_t HeapBytesOf(const std::vector<std::vector<Part>>& parts);
 int64_t HeapBytesOf(const WeightLayouts& layouts);
 
+// Bytes that an entry of a hash table takes on average besides what it holds: tables are five eighths
+// full.
+template <class Slot>
+constexpr int64_t kBytesOfSlot = (static_cast<int64_t>(sizeof(Slot)) + 1) * 8 / 5;
+
 }  // namespace partita

@@ -110,6 +110,21 @@ void ExpectSameDependencies(const TaskGraph& graph, const FlatTasks& flat) {
   EXPECT_EQ(edges, flat.successors.size());
 }
 
+// Looks for a step that is given up on the way: interrupted, above its cutoff, or of a strategy that
+// does not fit.
+void GiveUp(StepCache& cache, const Graph& graph, Strategy strategy, std::mt19937_64& random) {
+  StepCache::Limits limits{.cutoff = Nanos(1)};
+  const uint64_t kind = random() % 3;
+  if (kind == 0) {
+    limits.interrupted = [left = random() % 8]() mutable { return left == 0 || --left == 0; };
+  } else if (kind == 1) {
+    const OpId op = graph.anchors()[random() % graph.anchors().size()];
+    strategy.configs[op.index()].devices.push_back(DeviceId(1 << 20));
+  }
+  const auto found = cache.FindOrBuild(strategy, limits);
+  EXPECT_EQ(found.ok(), kind != 1);
+}
+
 struct CacheCase {
   const Graph& graph;
   PartitionOptions options;
@@ -154,6 +169,10 @@ Simulated ExpectCacheEqualsPartition(const CacheCase& one, std::mt19937_64& rand
     if (step % 2 == 1) chosen = WithRandomCollectives(graph, strategy, options, random);
     const TaskGraph tasks = Ok(Partition(graph, chosen, options));
     const FlatStep whole = FlattenStep(tasks, rules);
+    std::mt19937_64 own = random;  // what comes after does not depend on what is given up
+    for (uint64_t left = own() % 3; left > 0; --left) {
+      GiveUp(cache, graph, Mixed(graph, strategy, one.last, own), own);
+    }
     const FlatStep& kept = FlatOf(cache, chosen);
     EXPECT_EQ(NumbersOf(kept), NumbersOf(whole)) << "step " << step;
     ExpectSameDependencies(tasks, kept.tasks);
