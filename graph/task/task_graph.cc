@@ -224,18 +224,15 @@ uint64_t TaskGraph::fingerprint() const {
 // A run goes on along the dimensions, the last one first, up to the first that is cut.
 MoveSignature SignatureOf(MoveSignature::Kind kind, DType dtype, const Box& region, const Box& from,
                           const Box& to) {
-  const std::span<const Interval> dims = region.dims();
+  const std::span<const Interval> dims = region.dims(), target = to.dims();
   const bool reads = kind != MoveSignature::Kind::kFill;
-  int64_t volume = 1, run = 1;
-  bool is_run = true;
+  const std::span<const Interval> source = reads ? from.dims() : dims;
+  int64_t run = 1;
   for (size_t d = dims.size(); d-- > 0;) {
-    volume *= dims[d].empty() ? 0 : dims[d].size();
-    if (!is_run) continue;
     run *= dims[d].size();
-    const auto place = static_cast<int>(d);
-    is_run = dims[d] == to[place] && (!reads || dims[d] == from[place]);
+    if (dims[d] != target[d] || dims[d] != source[d]) break;
   }
-  return {kind, dtype, volume, run};
+  return {kind, dtype, region.volume(), run};
 }
 
 std::vector<MoveSignature> SignaturesOf(const MoveTask& task) {
