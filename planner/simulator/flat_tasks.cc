@@ -27,10 +27,15 @@ std::string CoreText(const std::vector<int>& cores) {
 // subject first, each sorted by itself, cost less than one sort of all.
 void OrderByKey(const TaskGraph& graph, std::vector<int32_t>& by_key) {
   const auto tasks = graph.tasks();
-  int32_t subjects = 0;
-  for (const Task& task : tasks) subjects = std::max(subjects, task.key.subject + 1);
+  if (tasks.empty()) return;
+  int32_t first_subject = tasks[0].key.subject, last_subject = first_subject;
+  for (const Task& task : tasks) {
+    first_subject = std::min(first_subject, task.key.subject);
+    last_subject = std::max(last_subject, task.key.subject);
+  }
+  const int32_t subjects = last_subject - first_subject + 1;
   const auto bucket_of = [&](const TaskKey& key) {
-    return static_cast<size_t>(key.subject + (key.of_tensor ? subjects : 0));
+    return static_cast<size_t>(key.subject - first_subject + (key.of_tensor ? subjects : 0));
   };
   std::vector<int32_t> begin(2 * static_cast<size_t>(subjects) + 1, 0);
   for (const Task& task : tasks) ++begin[bucket_of(task.key) + 1];
