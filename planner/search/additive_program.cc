@@ -416,15 +416,34 @@ class AdditiveProgram::Maker {
 
   ExchangeTime& At(Entry entry) { return tables_[entry.table][entry.place]; }
 
+  // Those of one table together: what they configure serves several of them.
   void Price(std::span<const Entry> open) {
-    threads_.ForEach(open.size(), [&](size_t k) {
+    std::vector<std::span<const Entry>> tables;
+    for (size_t begin = 0, end = 0; begin < open.size(); begin = end) {
+      while (end < open.size() && open[end].table == open[begin].table) ++end;
+      tables.push_back(open.subspan(begin, end - begin));
+    }
+    threads_.ForEach(tables.size(), [&](size_t k) { PriceOfTable(tables[k]); });
+  }
+
+  // Entries are ordered by the candidate of the first operator, then by that of the second.
+  void PriceOfTable(std::span<const Entry> open) {
+    const AdditiveCosts::Pair& pair = *firsts_[open[0].table];
+    const size_t columns = SetOf(pair.b).configs.size();
+    const CostsOfThreads::Lent costs = costs_.Lend();
+    std::vector<std::optional<ConfiguredAnchor>> of_b(columns);
+    std::optional<ConfiguredAnchor> a;
+    size_t row = 0;  // of `a`
+    for (const Entry& entry : open) {
       if (stop_()) return;
-      const AdditiveCosts::Pair& pair = *firsts_[open[k].table];
-      const size_t columns = SetOf(pair.b).configs.size();
-      const CostsOfThreads::Lent costs = costs_.Lend();
-      At(open[k]) = costs->Between(pair, ConfigOf(pair.a, open[k].place / columns),
-                                   ConfigOf(pair.b, open[k].place % columns), pricing_);
-    });
+      const size_t column = entry.place % columns;
+      if (!a.has_value() || row != entry.place / columns) {
+        row = entry.place / columns;
+        a = ConfigOf(pair.a, row);
+      }
+      if (!of_b[column].has_value()) of_b[column] = ConfigOf(pair.b, column);
+      At(entry) = costs->Between(pair, *a, *of_b[column], pricing_);
+    }
   }
 
   // The candidates of an anchor, which has the configurations of the first of its set.
