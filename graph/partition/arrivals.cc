@@ -169,8 +169,8 @@ class Reader {
       const int64_t all = view.box.volume();
       const int64_t here = pieces_.Held(view.box, n, part.device.value(), terms_);
       at_device[d].Add(view.box, std::max<int64_t>(0, all - here));
-      if (node_of_device_.empty()) continue;
-      if (here >= all) continue;
+      // Nothing comes to the only node from others.
+      if (arrivals_.at_node.size() == 1 || here >= all) continue;
       const int64_t in_node = pieces_.Held(view.box, n, -1, terms_);
       const int64_t lacking = std::max<int64_t>(0, all - in_node);
       at_node[static_cast<size_t>(n)].Add(view.box, lacking);
