@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "graph/support/sort.h"
+
 namespace partita {
 
 Hypergraph::Hypergraph(std::vector<int64_t> weights, std::vector<Net> nets)
     : weights_(std::move(weights)) {
   for (int64_t weight : weights_) total_weight_ += weight;
   std::erase_if(nets, [](const Net& net) { return net.pins.size() < 2 || net.cost <= 0; });
-  for (Net& net : nets) std::sort(net.pins.begin(), net.pins.end());
+  for (Net& net : nets) SortUnlessSorted(net.pins.begin(), net.pins.end());
   std::sort(nets.begin(), nets.end(), [](const Net& a, const Net& b) { return a.pins < b.pins; });
   pin_begin_ = {0};
   const std::vector<int32_t>* before = nullptr;

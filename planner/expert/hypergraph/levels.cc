@@ -38,9 +38,11 @@ class Matching {
  public:
   Matching(const Hypergraph& hypergraph, std::span<const int8_t> side)
       : h_(hypergraph),
-        side_(side),
         mate_(static_cast<size_t>(h_.vertices()), -1),
-        score_(static_cast<size_t>(h_.vertices()), 0) {}
+        free_on_(side.begin(), side.end()),
+        score_(static_cast<size_t>(h_.vertices()), 0) {
+    free_on_.resize(mate_.size(), 0);
+  }
 
   std::vector<int32_t> Run(std::mt19937_64& random) && {
     for (int32_t v : ShuffledVertices(h_.vertices(), random)) {
@@ -48,6 +50,7 @@ class Matching {
       const int32_t mate = BestFor(v);
       Mate(v) = mate;
       Mate(mate) = v;
+      FreeOn(mate) = kMatched;
     }
     return std::move(mate_);
   }
@@ -55,19 +58,17 @@ class Matching {
  private:
   int32_t& Mate(int32_t v) { return mate_[static_cast<size_t>(v)]; }
   double& Score(int32_t v) { return score_[static_cast<size_t>(v)]; }
+  int8_t& FreeOn(int32_t v) { return free_on_[static_cast<size_t>(v)]; }
 
-  bool OnOneSide(int32_t a, int32_t b) const {
-    return side_.empty() || side_[static_cast<size_t>(a)] == side_[static_cast<size_t>(b)];
-  }
-
-  // The vertex itself if none is left that it may be joined with.
+  // The vertex itself if none is left that it may be joined with. It counts as matched from here on.
   int32_t BestFor(int32_t v) {
     touched_.clear();
+    const int8_t side = std::exchange(FreeOn(v), kMatched);
     for (int32_t net : h_.nets_of(v)) {
       const auto pins = h_.pins(net);
       const double share = static_cast<double>(h_.cost(net)) / static_cast<double>(pins.size() - 1);
       for (int32_t pin : pins) {
-        if (pin == v || Mate(pin) >= 0 || !OnOneSide(pin, v)) continue;
+        if (FreeOn(pin) != side) continue;
         if (Score(pin) == 0) touched_.push_back(pin);
         Score(pin) += share;
       }
@@ -85,10 +86,12 @@ class Matching {
     return best;
   }
 
+  static constexpr int8_t kMatched = -1;
+
   const Hypergraph& h_;
-  const std::span<const int8_t> side_;
-  std::vector<int32_t> mate_;  // indexed by vertex; -1: not asked yet
-  std::vector<double> score_;  // indexed by vertex; 0 between calls
+  std::vector<int32_t> mate_;    // indexed by vertex; -1: not asked yet
+  std::vector<int8_t> free_on_;  // indexed by vertex: its side, or kMatched
+  std::vector<double> score_;    // indexed by vertex; 0 between calls
   std::vector<int32_t> touched_;
 };
 
@@ -109,11 +112,14 @@ std::optional<Level> Coarser(const Hypergraph& h, std::span<const int8_t> side,
   }
   if (weights.size() * 10 > mate.size() * 9) return std::nullopt;
   std::vector<Hypergraph::Net> nets;
+  std::vector<int32_t> met_in(weights.size(), -1);  // indexed by vertex of the next level: a net
   for (int32_t net = 0; net < h.nets(); ++net) {
     Hypergraph::Net joined{h.cost(net), {}};
-    for (int32_t pin : h.pins(net)) joined.pins.push_back(vertex[static_cast<size_t>(pin)]);
-    std::sort(joined.pins.begin(), joined.pins.end());
-    joined.pins.erase(std::unique(joined.pins.begin(), joined.pins.end()), joined.pins.end());
+    joined.pins.reserve(h.pins(net).size());
+    for (int32_t pin : h.pins(net)) {
+      const int32_t next = vertex[static_cast<size_t>(pin)];
+      if (std::exchange(met_in[static_cast<size_t>(next)], net) != net) joined.pins.push_back(next);
+    }
     nets.push_back(std::move(joined));
   }
   return Level{Hypergraph(std::move(weights), std::move(nets)), std::move(vertex)};

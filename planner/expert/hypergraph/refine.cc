@@ -33,8 +33,9 @@ class Refinement {
         state_(std::move(start)),
         gains_(static_cast<size_t>(h_.vertices())),
         pins_(static_cast<size_t>(h_.nets())),
-        buckets_{GainBuckets(h_.vertices(), LargestGain(h_)),
-                 GainBuckets(h_.vertices(), LargestGain(h_))} {
+        largest_gain_(LargestGain(h_)),
+        buckets_{GainBuckets(h_.vertices(), largest_gain_),
+                 GainBuckets(h_.vertices(), largest_gain_)} {
     for (int32_t v = 0; v < h_.vertices(); ++v) weights_[Side(v)] += h_.weight(v);
     for (int32_t net = 0; net < h_.nets(); ++net) {
       for (int32_t pin : h_.pins(net)) ++Pins(net)[Side(pin)];
@@ -157,7 +158,8 @@ class Refinement {
   std::array<int64_t, 2> weights_ = {0, 0};
   std::vector<int64_t> gains_;                // indexed by vertex
   std::vector<std::array<int32_t, 2>> pins_;  // on each side, indexed by net
-  std::array<GainBuckets, 2> buckets_;        // of the vertices on each side that may still move
+  const int64_t largest_gain_;
+  std::array<GainBuckets, 2> buckets_;  // of the vertices on each side that may still move
 };
 
 }  // namespace
