@@ -263,16 +263,15 @@ std::vector<std::vector<Part>> FragmentCache::PodParts(
 absl::Status FragmentCache::FindLayouts(const Strategy& strategy) {
   for (size_t w = 0; w < graph_.weights().size(); ++w) {
     const int32_t placement = PlacementId(strategy, w), host = strategy.host_device.value();
-    const bool has_prefetch = HasPrefetch(strategy, w);
     Placed*& placed = placed_[w];
     if (!decided_->IsOpenWeight(w) && placed != nullptr && placed->key[0] == placement &&
-        placed->key[1] == host && placed->has_prefetch == has_prefetch) {
+        placed->key[1] == host) {
       continue;
     }
     Key key{placement, host};
     for (int32_t decision : decisions_.of_layout[w]) key.push_back((*decided_)[decision]);
     // Control edges that are the weight's own.
-    if (has_prefetch) key.push_back(-1 - static_cast<int32_t>(w));
+    if (HasPrefetch(strategy, w)) key.push_back(-1 - static_cast<int32_t>(w));
     if (placed == nullptr || placed->key != key) {
       auto& kept = layouts_[ClassOf(w)];
       auto at = kept.find(key);
@@ -280,7 +279,6 @@ absl::Status FragmentCache::FindLayouts(const Strategy& strategy) {
         auto made = std::make_unique<Placed>();
         ASSIGN_OR_RETURN(made->laid_out, LaidOutOf(strategy, w));
         made->key = key;
-        made->has_prefetch = has_prefetch;
         Enter(*made, kBytesOfSlot<Kept<Placed>::value_type> +
                          HeapBytesOfAllocation(sizeof(Placed)) + 2 * HeapBytesOf(made->key));
         at = kept.emplace(std::move(key), std::move(made)).first;

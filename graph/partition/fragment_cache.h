@@ -122,7 +122,6 @@ class FragmentCache {
   // The layouts of the weights of one class under some decisions. Used no later than what it refers to.
   struct Placed : Entry {
     Key key;
-    bool has_prefetch = false;
     std::shared_ptr<LaidOut> laid_out;
   };
   // Fragments of tensors of one content; where that is empty, of one tensor.

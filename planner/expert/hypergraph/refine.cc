@@ -25,6 +25,11 @@ int64_t LargestGain(const Hypergraph& h) {
   return most;
 }
 
+std::array<GainBuckets, 2> EmptyBuckets(const Hypergraph& h) {
+  const GainBuckets empty(h.vertices(), LargestGain(h));
+  return {empty, empty};
+}
+
 class Refinement {
  public:
   Refinement(const Hypergraph& hypergraph, Bisection start, const SideLimits& limits)
@@ -33,9 +38,7 @@ class Refinement {
         state_(std::move(start)),
         gains_(static_cast<size_t>(h_.vertices())),
         pins_(static_cast<size_t>(h_.nets())),
-        largest_gain_(LargestGain(h_)),
-        buckets_{GainBuckets(h_.vertices(), largest_gain_),
-                 GainBuckets(h_.vertices(), largest_gain_)} {
+        buckets_(EmptyBuckets(h_)) {
     for (int32_t v = 0; v < h_.vertices(); ++v) weights_[Side(v)] += h_.weight(v);
     for (int32_t net = 0; net < h_.nets(); ++net) {
       for (int32_t pin : h_.pins(net)) ++Pins(net)[Side(pin)];
@@ -158,8 +161,7 @@ class Refinement {
   std::array<int64_t, 2> weights_ = {0, 0};
   std::vector<int64_t> gains_;                // indexed by vertex
   std::vector<std::array<int32_t, 2>> pins_;  // on each side, indexed by net
-  const int64_t largest_gain_;
-  std::array<GainBuckets, 2> buckets_;  // of the vertices on each side that may still move
+  std::array<GainBuckets, 2> buckets_;        // of the vertices on each side that may still move
 };
 
 }  // namespace
