@@ -24,9 +24,11 @@ std::optional<TaskCost> CostOf(const CollectiveTask& task, const CostModel& mode
 }
 
 std::optional<TaskCost> CostOf(const TransferTask& task, const CostModel& model) {
+  const int64_t size = SizeOf(task.dtype);
   std::vector<TransferCall> group;
+  group.reserve(task.transfers.size());
   for (const Transfer& transfer : task.transfers) {
-    group.push_back({transfer.from, transfer.to, transfer.receive.count * SizeOf(task.dtype)});
+    group.push_back({transfer.from, transfer.to, transfer.receive.count * size});
   }
   return model.TransferCost(group);
 }

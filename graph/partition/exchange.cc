@@ -1,21 +1,29 @@
-// Exchange in four moves:
-//   1. cells   - cut every dimension at the ends of all distinct boxes; a cell is a grid box that
+// Exchange in five moves:
+//   1. near    - demands that lie in a piece of their device, or in another demand of it, take it
+//                from there.
+//   2. cells   - cut every dimension at the ends of all distinct boxes; a cell is a grid box that
 //                some demand wants. Cells covered by the same pieces and wanted by the same demands
-//                form a *region*.
-//   2. owners  - for each region choose which holder of each term serves which destination:
+//                form a *region*. Where nothing is summed, what a source has of a wanted box is one,
+//                whatever else wants some of it.
+//   3. owners  - for each region choose which holder of each term serves which destination:
 //                *flows*.
-//   3. shape   - a flow's owners S and destinations D give its kind: local, all-reduce (S = D),
+//   4. shape   - a flow's owners S and destinations D give its kind: local, all-reduce (S = D),
 //                reduce (one destination in S), broadcast (one owner); several reduces over one
 //                group are a reduce-scatter, several broadcasts an all-gather.
-//   4. steps   - flows of one shape and group travel together.
+//   5. steps   - flows of one shape and group travel together.
 #include "graph/partition/exchange.h"
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <tuple>
 #include <utility>
 
+#include "graph/partition/box_product.h"
 #include "graph/partition/exchange_steps.h"
+#include "graph/partition/items_by_device.h"
+#include "graph/partition/near_demands.h"
+#include "graph/partition/overlap_regions.h"
 #include "graph/partition/windows.h"
 
 namespace partita {
@@ -35,16 +43,31 @@ class OwnerChoice {
       shares.push_back({pieces[i].device, -1, kept.subspan(i, 1)});
     }
     shares_ = lists_.Copy<Share>(shares);
+    for (const Demand& demand : demands) to_.push_back(demand.device);
+    devices_ = lists_.Copy<DeviceId>(to_);
+  }
+
+  // Adds the flows of near demands, each of one of these boxes.
+  void AddNear(const NearDemands& near, std::span<const Box> boxes, StepBuilder& steps) {
+    const auto flow_of = [&](int32_t demand, std::span<const Share> owner) {
+      const Flow flow{boxes.first(1), owner, lists_.CopyOne(DemandAt(demand).device),
+                      lists_.CopyOne(demand)};
+      boxes = boxes.subspan(1);
+      return flow;
+    };
+    for (const auto& [demand, piece] : near.of_pieces) steps.Add(flow_of(demand, OwnerOf(piece)));
+    for (const auto& [demand, source] : near.of_demands) {
+      const Share finished{DemandAt(demand).device, source, {}};
+      steps.AddCopy(flow_of(demand, lists_.CopyOne(finished)));
+    }
   }
 
   void AddFlows(const Region& region, StepBuilder& steps) {
     FindDestinations(region);
+    if (region.pieces.size() == 1) return AddFlow(region, OwnerOf(region.pieces[0]), steps);
     const int64_t term = TermOf(region.pieces[0]);
-    const bool one_term = std::all_of(region.pieces.begin(), region.pieces.end(),
-                                      [&](int32_t piece) { return TermOf(piece) == term; });
-    if (one_term && region.pieces.size() == 1) {
-      AddFlow(region, OwnerOf(region.pieces[0]), steps);
-    } else if (one_term) {
+    if (std::all_of(region.pieces.begin(), region.pieces.end(),
+                    [&](int32_t piece) { return TermOf(piece) == term; })) {
       AddCopyFlows(region, steps);
     } else {
       AddSumFlows(region, steps);
@@ -75,12 +98,14 @@ class OwnerChoice {
       return;
     }
     demands_at_hand_ = region.demands;
+    if (region.demands.size() == 1) {
+      destinations_ = devices_.subspan(static_cast<size_t>(region.demands[0]), 1);
+      return;
+    }
     to_.clear();
     for (int32_t j : region.demands) to_.push_back(DemandAt(j).device);
-    if (to_.size() > 1) {
-      std::sort(to_.begin(), to_.end());
-      to_.erase(std::unique(to_.begin(), to_.end()), to_.end());
-    }
+    std::sort(to_.begin(), to_.end());
+    to_.erase(std::unique(to_.begin(), to_.end()), to_.end());
     destinations_ = lists_.Copy<DeviceId>(to_);
   }
 
@@ -339,7 +364,8 @@ class OwnerChoice {
   std::span<const Demand> demands_;
   const ExchangeOptions& options_;
   SpanArena& lists_;
-  std::span<const Share> shares_;  // indexed by piece: what its device has of it alone
+  std::span<const Share> shares_;      // indexed by piece: what its device has of it alone
+  std::span<const DeviceId> devices_;  // indexed by demand
   // Of the region at hand.
   std::span<const int32_t> demands_at_hand_;
   std::span<const DeviceId> destinations_;  // sorted, each once
@@ -353,17 +379,69 @@ class OwnerChoice {
   std::vector<Share> owners_;
 };
 
+std::vector<Box> BoxesOf(const NearDemands& near, std::span<const Demand> demands) {
+  std::vector<Box> boxes;
+  boxes.reserve(near.of_pieces.size() + near.of_demands.size());
+  for (const auto& [demand, piece] : near.of_pieces) {
+    boxes.push_back(demands[static_cast<size_t>(demand)].box);
+  }
+  for (const auto& [demand, source] : near.of_demands) {
+    boxes.push_back(demands[static_cast<size_t>(demand)].box);
+  }
+  return boxes;
+}
+
+// Sorts regions by the device of their first piece, so that what a device sends comes in one go.
+void SortByHolder(std::span<const Piece> pieces, std::vector<Region>& regions) {
+  struct Held {
+    DeviceId device;
+  };
+  std::vector<Held> holders;
+  holders.reserve(regions.size());
+  for (const Region& region : regions) {
+    holders.push_back({pieces[static_cast<size_t>(region.pieces[0])].device});
+  }
+  std::vector<Region> sorted;
+  sorted.reserve(regions.size());
+  ItemsByDevice(std::span<const Held>(holders))
+      .ForEach([&](DeviceId, std::span<const int32_t> numbers) {
+        for (int32_t r : numbers) sorted.push_back(regions[static_cast<size_t>(r)]);
+      });
+  regions = std::move(sorted);
+}
+
+// The product of the boxes of pieces, if they are one and have no elements in common.
+std::optional<BoxProduct> DisjointGrid(const DistinctBoxes& sources) {
+  auto grid = BoxProduct::Of(sources.boxes);
+  if (grid.has_value() && !grid->IsDisjoint()) grid.reset();
+  return grid;
+}
+
 }  // namespace
 
 SolvedExchange Exchange(std::span<const Piece> pieces, std::span<const Demand> demands,
                         const ExchangeOptions& options) {
   SolvedExchange solved;
   solved.sources_ = Distinct(pieces);
-  solved.wants_ = Distinct(demands);
-  if (solved.sources_.boxes.empty() || solved.wants_.boxes.empty()) return solved;
-  solved.regions_ = FindRegions(solved.sources_, solved.wants_, solved.lists_);
+  if (solved.sources_.boxes.empty()) return solved;
+  const auto grid = DisjointGrid(solved.sources_);
+  const CompletePieces complete = FindCompletePieces(pieces, solved.sources_, grid.has_value());
+  const NearDemands near = FindNearDemands(pieces, demands, complete);
+  solved.near_boxes_ = BoxesOf(near, demands);
   OwnerChoice choice(pieces, demands, options, solved.lists_);
   StepBuilder steps(demands, options, solved.lists_);
+  choice.AddNear(near, solved.near_boxes_, steps);
+  solved.wants_ = Distinct(demands, std::span<const int32_t>(near.far));
+  if (!solved.wants_.boxes.empty()) {
+    std::optional<Regions> overlaps;
+    if (grid.has_value() && complete.all && !near.far_overlap) {
+      overlaps = OverlapRegions(solved.sources_, *grid, solved.wants_);
+      if (overlaps.has_value()) SortByHolder(pieces, overlaps->list);
+    }
+    solved.regions_ = overlaps.has_value()
+                          ? *std::move(overlaps)
+                          : FindRegions(solved.sources_, solved.wants_, solved.lists_);
+  }
   for (const Region& region : solved.regions_.list) choice.AddFlows(region, steps);
   solved.steps_ = std::move(steps).Finish();
   return solved;

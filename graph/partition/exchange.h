@@ -88,6 +88,7 @@ class SolvedExchange {
                                  const ExchangeOptions& options);
 
   DistinctBoxes sources_, wants_;
+  std::vector<Box> near_boxes_;
   Regions regions_;
   SpanArena lists_;
   std::vector<ExchangeStep> steps_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -17,21 +18,28 @@ struct DistinctBoxes {
   std::vector<absl::InlinedVector<int32_t, 2>> members;  // piece or demand numbers, ascending
 };
 
+// Of the items with these numbers, ascending; empty boxes are left out.
 template <class Item>
-DistinctBoxes Distinct(std::span<const Item> items) {
+DistinctBoxes Distinct(std::span<const Item> items, std::span<const int32_t> numbers) {
   DistinctBoxes distinct;
   absl::flat_hash_map<Box, int32_t> index;
-  for (size_t i = 0; i < items.size(); ++i) {
-    if (items[i].box.empty()) continue;
-    const auto [it, added] =
-        index.try_emplace(items[i].box, static_cast<int32_t>(distinct.boxes.size()));
+  for (int32_t i : numbers) {
+    const Box& box = items[static_cast<size_t>(i)].box;
+    if (box.empty()) continue;
+    const auto [it, added] = index.try_emplace(box, static_cast<int32_t>(distinct.boxes.size()));
     if (added) {
-      distinct.boxes.push_back(items[i].box);
+      distinct.boxes.push_back(box);
       distinct.members.emplace_back();
     }
-    distinct.members[static_cast<size_t>(it->second)].push_back(static_cast<int32_t>(i));
+    distinct.members[static_cast<size_t>(it->second)].push_back(i);
   }
   return distinct;
+}
+template <class Item>
+DistinctBoxes Distinct(std::span<const Item> items) {
+  std::vector<int32_t> all(items.size());
+  std::iota(all.begin(), all.end(), 0);
+  return Distinct(items, std::span<const int32_t>(all));
 }
 
 // The elements that the same pieces cover and the same demands want.

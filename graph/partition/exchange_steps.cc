@@ -30,7 +30,7 @@ class DeviceSets {
  public:
   void Join(DeviceId a, DeviceId b) {
     const DeviceId from = RootOf(b), to = RootOf(a);
-    parent_[from.index()] = to.value();
+    if (from != to) parent_[from.index()] = to.value();
   }
   DeviceId RootOf(DeviceId device) {
     if (parent_.size() <= device.index()) parent_.resize(device.index() + 1, -1);
@@ -215,6 +215,7 @@ std::vector<ExchangeStep> StepBuilder::Finish() && {
   });
   AppendBroadcasts(gathers_, std::move(transfers_), steps);
   AppendBroadcasts(late_gathers_, std::move(late_transfers_), steps);
+  if (!copies_.empty()) steps.push_back({ExchangeStep::Kind::kLocal, {}, std::move(copies_)});
   return steps;
 }
 
@@ -275,7 +276,7 @@ void StepBuilder::AppendTransfers(std::vector<Flow> flows, std::vector<ExchangeS
   DeviceSets sets;
   for (const Flow& flow : flows) {
     const DeviceId first = flow.owners[0].device;
-    for (const Share& share : flow.owners) sets.Join(first, share.device);
+    for (const Share& share : flow.owners.subspan(1)) sets.Join(first, share.device);
     for (DeviceId to : flow.destinations) sets.Join(first, to);
   }
   const std::vector<DeviceId> members = sets.members();
@@ -295,6 +296,7 @@ void StepBuilder::AppendTransfers(std::vector<Flow> flows, std::vector<ExchangeS
   if (groups.size() == 1) {
     groups[0].flows = std::move(flows);
   } else {
+    for (ExchangeStep& step : groups) step.flows.reserve(flows.size() / groups.size());
     for (const Flow& flow : flows) step_of(flow.owners[0].device).flows.push_back(flow);
   }
   for (ExchangeStep& step : groups) {

@@ -251,6 +251,12 @@ class Emitter {
     arrivals.reserve(task.transfers.size());
     auto transfer = task.transfers.begin();
     for (const Flow& flow : step.flows) {
+      if (flow.owners.size() == 1 && flow.destinations.size() == 1) {
+        const DeviceId from = flow.owners[0].device, to = flow.destinations[0];
+        transfer->send = ContiguousShare(flow, from, PlaceOf(flow, flow.owners[0]), packed);
+        arrivals.push_back({&flow, to, ReceiveTransfer(flow, *transfer++, received)});
+        continue;
+      }
       absl::InlinedVector<FlowPlace, 2> shares;
       for (const Share& share : flow.owners) shares.push_back(PlaceOf(flow, share));
       for (DeviceId to : flow.destinations) {

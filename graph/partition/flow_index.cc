@@ -1,31 +1,17 @@
 #include "graph/partition/flow_index.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace partita {
 namespace {
 
 bool DeviceBefore(const Share& a, const Share& b) { return a.device < b.device; }
 
-// Turns counts, each one place late, into where the lists begin.
-void SumUp(std::vector<size_t>& begin) {
-  for (size_t k = 1; k < begin.size(); ++k) begin[k] += begin[k - 1];
-}
-
 }  // namespace
 
 FlowIndex::FlowIndex(const TensorExchange& x, std::span<const ExchangeStep> steps)
-    : x_(x), piece_uses_(x.pieces.size(), 0) {
-  size_t devices = 0;
-  for (const Demand& demand : x.demands) devices = std::max(devices, demand.device.index() + 1);
-  demand_begin_.assign(devices + 1, 0);
-  for (const Demand& demand : x.demands) ++demand_begin_[demand.device.index() + 1];
-  SumUp(demand_begin_);
-  demands_.resize(x.demands.size());
-  std::vector<size_t> next(demand_begin_.begin(), demand_begin_.end() - 1);
-  for (size_t j = 0; j < x.demands.size(); ++j) {
-    demands_[next[x.demands[j].device.index()]++] = static_cast<int32_t>(j);
-  }
+    : x_(x), piece_uses_(x.pieces.size(), 0), demands_at_(std::span<const Demand>(x.demands)) {
   AddFlows(steps);
 }
 
@@ -55,7 +41,7 @@ void FlowIndex::AddFlows(std::span<const ExchangeStep> steps) {
       }
     }
   }
-  SumUp(flow_begin_);
+  std::partial_sum(flow_begin_.begin(), flow_begin_.end(), flow_begin_.begin());
   flows_.resize(flow_begin_.back());
   std::vector<size_t> next(flow_begin_.begin(), flow_begin_.end() - 1);
   for (const Reached& one : reached) flows_[next[one.demand]++] = one.flow;
@@ -77,12 +63,6 @@ const Share* FlowIndex::ShareAt(const Flow& flow, DeviceId device) const {
   if (share_at_.empty()) return nullptr;
   const auto found = share_at_.find({&flow, device});
   return found == share_at_.end() ? nullptr : found->second;
-}
-
-std::span<const int32_t> FlowIndex::DemandsAt(DeviceId device) const {
-  if (device.index() + 1 >= demand_begin_.size()) return {};
-  return {demands_.data() + demand_begin_[device.index()],
-          demands_.data() + demand_begin_[device.index() + 1]};
 }
 
 }  // namespace partita

@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "graph/partition/exchange.h"
 #include "graph/partition/exchange_tasks.h"
+#include "graph/partition/items_by_device.h"
 
 namespace partita {
 
@@ -27,7 +28,7 @@ class FlowIndex {
   // The device's share of the flow, or null.
   const Share* ShareAt(const Flow& flow, DeviceId device) const;
   // Demands of a device, ascending.
-  std::span<const int32_t> DemandsAt(DeviceId device) const;
+  std::span<const int32_t> DemandsAt(DeviceId device) const { return demands_at_.At(device); }
   // Calls visit(demand) for those of them that the flow serves, ascending.
   template <class Visit>
   void ForEachDemandAt(const Flow& flow, DeviceId device, Visit&& visit) const {
@@ -51,10 +52,10 @@ class FlowIndex {
 
   const TensorExchange& x_;
   std::vector<int> piece_uses_;
-  // Lists by demand and by device: list k is [begin[k], begin[k + 1]).
-  std::vector<size_t> flow_begin_, demand_begin_;
+  ItemsByDevice demands_at_;
+  // List of demand j is [begin[j], begin[j + 1]).
+  std::vector<size_t> flow_begin_;
   std::vector<const Flow*> flows_;
-  std::vector<int32_t> demands_;
   // Shares of flows with several owners that are not sorted by device.
   absl::flat_hash_map<std::pair<const Flow*, DeviceId>, const Share*> share_at_;
 };

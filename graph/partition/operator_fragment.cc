@@ -84,7 +84,11 @@ class OperatorFragmentMaker {
       for (size_t p = 0; p < pieces.size(); ++p) {
         const BufferId slot = builder_.AddBuffer(PersistentBuffer(now, pieces[p]));
         fragment_.kept.push_back({static_cast<int32_t>(k), static_cast<int32_t>(p)});
-        kept_slots_.push_back({output, pieces[p], slot});
+        const size_t device = pieces[p].device.index();
+        if (last_kept_.size() <= device) last_kept_.resize(device + 1, -1);
+        const auto number = static_cast<int32_t>(kept_slots_.size());
+        const int32_t before = std::exchange(last_kept_[device], number);
+        kept_slots_.push_back({output, pieces[p], slot, before});
       }
     }
   }
@@ -99,11 +103,11 @@ class OperatorFragmentMaker {
 
   // The last persistent piece that is the view, on the device.
   BufferId KeptSlot(TensorId output, const Box& box, DeviceId device) const {
-    for (size_t i = kept_slots_.size(); i-- > 0;) {
-      const Overwritable& kept = kept_slots_[i];
-      if (kept.output == output && kept.piece.device == device && kept.piece.box == box) {
-        return kept.slot;
-      }
+    if (device.index() >= last_kept_.size()) return kNoBuffer;
+    for (int32_t k = last_kept_[device.index()]; k >= 0;) {
+      const Overwritable& kept = kept_slots_[static_cast<size_t>(k)];
+      if (kept.output == output && kept.piece.box == box) return kept.slot;
+      k = kept.before;
     }
     return kNoBuffer;
   }
@@ -151,6 +155,7 @@ class OperatorFragmentMaker {
     TensorId output;
     PlacedBox piece;
     BufferId slot;
+    int32_t before;  // place of the one before it on its device; -1: none
   };
 
   const Graph& graph_;
@@ -163,6 +168,7 @@ class OperatorFragmentMaker {
   OperatorFragment fragment_;
   std::vector<BufferId> input_slots_;  // by part and input
   std::vector<Overwritable> kept_slots_;
+  std::vector<int32_t> last_kept_;  // place of a device's last one, indexed by device; -1: none
 };
 
 }  // namespace

@@ -25,20 +25,26 @@ void Note(BufferId buffer, int64_t task, int64_t first, std::vector<int64_t>& no
 
 void PendingMoves::Add(const Target& target, MoveSignature::Kind kind, const Ends& ends,
                        std::span<const Box> boxes) {
-  Phase& phase = phases_[NumberOf(target.phase)];
+  if (boxes.size() == 1) {
+    return AddOne(
+        target, {kind, ends.from.WindowOf(boxes[0], 0), ends.to.WindowOf(boxes[0], 0), &boxes[0]});
+  }
   int64_t before = 0;  // elements of the boxes so far
-  ends.from.ForEach(boxes, [&](const WindowRef& from, const Box& box) {
-    const WindowRef to = ends.to.WindowOf(box, before);
-    if (boxes.size() > 1) before += box.volume();
-    if (kind == MoveSignature::Kind::kCopy && from.buffer == to.buffer) return;
-    Making& task = TaskOf(phase, target);
-    const Pending move{kind, from, to, &box};
-    if (outlines_) {
-      AddToOutline(phase, task, move);
-    } else {
-      task.moves.push_back(move);
-    }
-  });
+  for (const Box& box : boxes) {
+    AddOne(target, {kind, ends.from.WindowOf(box, before), ends.to.WindowOf(box, before), &box});
+    before += box.volume();
+  }
+}
+
+void PendingMoves::AddOne(const Target& target, const Pending& move) {
+  if (move.kind == MoveSignature::Kind::kCopy && move.from.buffer == move.to.buffer) return;
+  Phase& phase = phases_[NumberOf(target.phase)];
+  Making& task = TaskOf(phase, target);
+  if (outlines_) {
+    AddToOutline(phase, task, move);
+  } else {
+    task.moves.push_back(move);
+  }
 }
 
 // Few moves are of other microbatches than the first.

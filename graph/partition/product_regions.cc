@@ -9,76 +9,11 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
+#include "graph/partition/box_product.h"
 #include "graph/partition/covers.h"
 
 namespace partita {
 namespace {
-
-// Distinct intervals of some boxes along one dimension, ascending.
-using Axis = std::vector<Interval>;
-
-Axis AxisOf(const std::vector<Box>& boxes, int d) {
-  Axis axis{boxes[0][d]};
-  bool is_sorted = true;
-  for (const Box& box : boxes) {
-    if (box[d] == axis.back()) continue;
-    is_sorted &= axis.back() < box[d];
-    axis.push_back(box[d]);
-  }
-  if (is_sorted) return axis;
-  std::sort(axis.begin(), axis.end());
-  axis.erase(std::unique(axis.begin(), axis.end()), axis.end());
-  return axis;
-}
-
-// Distinct boxes that are all combinations of their intervals along each dimension.
-class BoxProduct {
- public:
-  // nullopt where some combination is missing.
-  static std::optional<BoxProduct> Of(const std::vector<Box>& boxes) {
-    BoxProduct product;
-    size_t combinations = 1;
-    for (int d = 0; d < boxes[0].rank(); ++d) {
-      product.axes_.push_back(AxisOf(boxes, d));
-      combinations *= product.axes_.back().size();
-      if (combinations > boxes.size()) return std::nullopt;
-    }
-    if (combinations < boxes.size()) return std::nullopt;
-    product.FindBoxes(boxes);
-    return product;
-  }
-
-  const Axis& axis(size_t d) const { return axes_[d]; }
-  // Combinations that follow each other along dimension d are this far apart.
-  int32_t stride(size_t d) const { return strides_[d]; }
-  // Number of the box of a combination: the sum of the intervals' places times the strides.
-  int32_t BoxOf(int32_t combination) const { return boxes_[static_cast<size_t>(combination)]; }
-
- private:
-  void FindBoxes(const std::vector<Box>& boxes) {
-    strides_.resize(axes_.size());
-    int32_t stride = 1;
-    for (size_t d = axes_.size(); d-- > 0;) {
-      strides_[d] = stride;
-      stride *= static_cast<int32_t>(axes_[d].size());
-    }
-    boxes_.resize(boxes.size());
-    for (size_t b = 0; b < boxes.size(); ++b) {
-      int32_t combination = 0;
-      for (size_t d = 0; d < axes_.size(); ++d) {
-        const Axis& axis = axes_[d];
-        if (axis.size() == 1) continue;
-        const auto at = std::lower_bound(axis.begin(), axis.end(), boxes[b][static_cast<int>(d)]);
-        combination += static_cast<int32_t>(at - axis.begin()) * strides_[d];
-      }
-      boxes_[static_cast<size_t>(combination)] = static_cast<int32_t>(b);
-    }
-  }
-
-  std::vector<Axis> axes_;
-  std::vector<int32_t> strides_;  // indexed by dimension
-  std::vector<int32_t> boxes_;    // indexed by combination
-};
 
 // A region along one dimension: the indices that the same intervals of each side cover.
 struct LineRegion {
@@ -90,7 +25,7 @@ struct LineRegion {
 // The intervals of an axis that cover the index at hand, as a sweep along the axis passes it.
 class Sweep {
  public:
-  Sweep(const Axis& axis, int32_t stride) : axis_(axis), stride_(stride) {}
+  Sweep(const BoxAxis& axis, int32_t stride) : axis_(axis), stride_(stride) {}
 
   // The next index after `at` at which an interval begins or ends; `none` if there is no more.
   int64_t NextCut(int64_t at, int64_t none) const {
@@ -110,7 +45,7 @@ class Sweep {
  private:
   Interval Of(int32_t place) const { return axis_[static_cast<size_t>(place / stride_)]; }
 
-  const Axis& axis_;
+  const BoxAxis& axis_;
   const int32_t stride_;
   size_t next_ = 0;              // interval that has not begun
   std::vector<int32_t> active_;  // ascending

@@ -162,7 +162,7 @@ Slice TaskGraphBuilder::ExtendStaging(BufferId id, int64_t elements) {
   Buffer& buffer = graph_.buffers_[id.index()];
   const int64_t size = SizeOf(buffer.dtype);
   const int64_t offset = Aligned(buffer.elements() * size) / size;
-  buffer.box = Box{{0, offset + elements}};
+  buffer.box[0].hi = offset + elements;
   return {id, offset, elements};
 }
 

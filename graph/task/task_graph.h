@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "graph/box.h"
@@ -216,8 +215,10 @@ class BufferList {
       if (std::find(ids_.begin(), ids_.end(), id) == ids_.end()) ids_.push_back(id);
       return;
     }
-    if (listed_.empty()) listed_.insert(ids_.begin(), ids_.end());
-    if (listed_.insert(id).second) ids_.push_back(id);
+    if (listed_.empty()) {
+      for (BufferId listed : ids_) Mark(listed);
+    }
+    if (Mark(id)) ids_.push_back(id);
   }
   const Ids& ids() const { return ids_; }
   void Clear() {
@@ -229,8 +230,16 @@ class BufferList {
  private:
   static constexpr size_t kFew = 32;
 
+  // Returns whether it was not marked.
+  bool Mark(BufferId id) {
+    if (listed_.size() <= id.index()) listed_.resize(2 * id.index() + 1, false);
+    const bool is_new = !listed_[id.index()];
+    listed_[id.index()] = true;
+    return is_new;
+  }
+
   Ids ids_;
-  absl::flat_hash_set<BufferId> listed_;  // once they are not few
+  std::vector<bool> listed_;  // indexed by BufferId; once they are not few
 };
 
 // Buffers that a task reads and writes, each once. In-place tasks name a buffer in both.

@@ -195,6 +195,66 @@ TEST_F(ExchangePatternsTest, HalosArePointToPoint) {
   EXPECT_EQ(ElementsReceivedInAll(), 6 * kColumns);
 }
 
+// Blocks of rows into blocks of columns that have a column on each side in common with their
+// neighbours: each pair of devices has one message, whatever else wants some of it.
+TEST_F(ExchangePatternsTest, HalosOfOtherBlocksAreOneTransferForEachPair) {
+  c_.shape = {4, 12};
+  for (int64_t d = 0; d < 4; ++d) {
+    AddPiece({{d, d + 1}, {0, 12}}, static_cast<int>(d), static_cast<int>(d));
+    AddDemand({{0, 4}, {std::max<int64_t>(0, 3 * d - 1), std::min<int64_t>(12, 3 * d + 4)}},
+              static_cast<int>(d));
+  }
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("all_to_all", 1)));
+  EXPECT_EQ(ElementsReceivedInAll(), 3 * (4 + 5 + 5 + 4));
+}
+
+TEST_F(ExchangePatternsTest, OfOneHolderWhatManyWantIsSentOnceAndPassedOn) {
+  // Each but the first wants all rows but one, another one each.
+  c_.shape = {8, 5};
+  AddPiece(Box::Full(c_.shape), 0, 0);
+  for (int d = 1; d < 5; ++d) {
+    AddDemand({{0, 8}, {0, d}}, d), AddDemand({{0, 8}, {d, 5}}, 9 - d);
+  }
+  const auto patterns = Patterns();
+  EXPECT_GE(patterns.count("broadcast"), 1u);
+}
+
+TEST_F(ExchangePatternsTest, WhatADeviceHoldsIsNeitherCutNorMovedForOthers) {
+  // Copies everywhere, wanted whole and, by one device each, in part.
+  for (int d = 0; d < 4; ++d) AddPiece(kFull, d, 0), AddDemand(kFull, d), AddDemand(Shard(d, 4), d);
+  EXPECT_TRUE(Patterns().empty());
+  ASSERT_EQ(MoveTasks(), 4);
+  for (const Task& task : graph_.tasks()) {
+    const auto* body = std::get_if<MoveTask>(&task.body);
+    if (body == nullptr) continue;
+    ASSERT_EQ(body->moves.size(), 1u);
+    EXPECT_EQ(body->moves[0].region.volume(), kRows * kColumns / 4);
+  }
+}
+
+TEST_F(ExchangePatternsTest, ADemandInsideAnotherOneOfItsDeviceIsACopyOfIt) {
+  // Shards that two other devices want whole; one of them its first rows, too, by themselves.
+  const Box rows{{0, 3}, {0, kColumns}};
+  for (int d = 0; d < 2; ++d) AddPiece(Shard(d, 2), d, d);
+  AddDemand(rows, 2), AddDemand(kFull, 2), AddDemand(kFull, 3);
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("broadcast", 2)));
+  EXPECT_EQ(ElementsReceivedInAll(), 2 * kRows * kColumns);
+  std::vector<Box> copied;  // on the device that wants both
+  for (const Task& task : graph_.tasks()) {
+    const auto* body = std::get_if<MoveTask>(&task.body);
+    if (body == nullptr || body->device != DeviceId(2)) continue;
+    for (const Move& move : body->moves) copied.push_back(move.region);
+  }
+  EXPECT_THAT(copied, ElementsAre(rows));
+}
+
+TEST_F(ExchangePatternsTest, SumsOfPartsAreCopiesOfTheWholeSum) {
+  for (int d = 0; d < 4; ++d) AddPiece(kFull, d, d), AddDemand(kFull, d), AddDemand(Shard(d, 4), d);
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("all_reduce", 1)));
+  EXPECT_EQ(MoveTasks(), 4);
+  ExpectFloatCopiesAgree();
+}
+
 TEST_F(ExchangePatternsTest, HaloGradientsArePointToPoint) {
   for (int64_t d = 0; d < 4; ++d) {
     AddPiece({{std::max<int64_t>(0, 2 * d - 1), std::min<int64_t>(8, 2 * d + 3)}, {0, kColumns}},

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/partition/exchange.h"
 #include "graph/partition/exchange_regions.h"
+#include "graph/partition/overlap_regions.h"
 #include "graph/partition/product_regions.h"
 #include "graph/partition/swept_regions.h"
 #include "tests/graph/partition/grid_regions.h"
@@ -120,6 +121,65 @@ TEST(RegionsTest, AreThoseOfTheGridInItsOrder) {
   EXPECT_GE(several, CasesOf(6000) / 20) << "cases in which some region has several boxes";
   EXPECT_GE(products, CasesOf(6000) / 20) << "cases in which both sides are products";
   EXPECT_GE(partial, 1) << "cases in which no source is wanted";
+}
+
+// Each element of a wanted box that some source holds is in one pair, of that source.
+TEST(OverlapRegionsTest, AreWhatEachSourceHasOfEachWant) {
+  int shared = 0;  // cases in which wants have elements in common
+  for (uint64_t seed = 0; seed < CasesOf(6000); ++seed) {
+    RandomBoxes random(seed);
+    const std::vector<Demand> from = random.Side(), to = random.Side();
+    if (from.empty() || to.empty()) continue;
+    const DistinctBoxes sources = Distinct<Demand>(from), wants = Distinct<Demand>(to);
+    const auto grid = BoxProduct::Of(sources.boxes);
+    if (!grid.has_value() || !grid->IsDisjoint()) continue;
+    const auto overlaps = OverlapRegions(sources, *grid, wants);
+    SpanArena lists;
+    if (!overlaps.has_value()) continue;
+    size_t pairs = 0;
+    for (size_t w = 0; w < wants.boxes.size(); ++w) {
+      for (size_t s = 0; s < sources.boxes.size(); ++s) {
+        const auto common = Intersect(sources.boxes[s], wants.boxes[w]);
+        if (!common.has_value()) continue;
+        ASSERT_LT(pairs, overlaps->list.size()) << "seed " << seed;
+        ++pairs;
+        const auto is_pair = [&](const Region& region) {
+          return region.boxes.size() == 1 && region.boxes[0] == *common &&
+                 std::ranges::equal(region.pieces, sources.members[s]) &&
+                 std::ranges::equal(region.demands, wants.members[w]);
+        };
+        ASSERT_EQ(std::ranges::count_if(overlaps->list, is_pair), 1) << "seed " << seed;
+      }
+    }
+    ASSERT_EQ(overlaps->list.size(), pairs) << "seed " << seed;
+    shared += std::ranges::any_of(GridRegions(sources, wants, lists).list,
+                                  [](const Region& r) { return r.demands.size() > 1; });
+  }
+  EXPECT_GE(shared, CasesOf(6000) / 100);
+}
+
+TEST(OverlapRegionsTest, AreNoneWhereOneSourceWouldSendFarMoreThanAnyBoxHas) {
+  const std::vector<Demand> from = {{Box{{0, 100}}, DeviceId(0)}};
+  std::vector<Demand> to;
+  for (int64_t k = 0; k < 3; ++k) {
+    to.push_back({Box{{k, 98 + k}}, DeviceId(static_cast<int>(k + 1))});
+    const DistinctBoxes sources = Distinct<Demand>(from), wants = Distinct<Demand>(to);
+    const auto grid = BoxProduct::Of(sources.boxes);
+    ASSERT_TRUE(grid.has_value());
+    EXPECT_EQ(OverlapRegions(sources, *grid, wants).has_value(), k < 2) << k;
+  }
+}
+
+TEST(OverlapRegionsTest, AreNoneWhereAllSourcesWouldSendFarMoreThanTheyHold) {
+  std::vector<Demand> from, to;
+  for (int d = 0; d < 64; ++d) from.push_back({Box{{d, d + 1}}, DeviceId(d)});
+  for (int d = 0; d < 16; ++d) {
+    to.push_back({Box{{d, 48 + d}}, DeviceId(d)});
+    const DistinctBoxes sources = Distinct<Demand>(from), wants = Distinct<Demand>(to);
+    const auto grid = BoxProduct::Of(sources.boxes);
+    ASSERT_TRUE(grid.has_value());
+    EXPECT_EQ(OverlapRegions(sources, *grid, wants).has_value(), 48 * (d + 1) <= 8 * 64) << d;
+  }
 }
 
 // Pieces on the diagonal, rows wanted one by one and eight by eight: of the 4,096^2 cells that the

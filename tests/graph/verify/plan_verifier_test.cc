@@ -291,7 +291,7 @@ TEST_F(FaultTest, SwappedRanksOfAnAllGather) {
                 std::swap(body.receive[0], body.receive[1]);
                 return true;
               })),
-              HasSubstr("from where it is not"));
+              HasSubstr("nothing was written there"));
 }
 
 TEST_F(FaultTest, GroupWithADeviceTwice) {

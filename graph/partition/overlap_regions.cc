@@ -1,0 +1,138 @@
+#include "graph/partition/overlap_regions.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace partita {
+namespace {
+
+// Elements that a source may send, in multiples of the largest box of either side; and that all may
+// send, in multiples of what they have: where blocks have halos as large as themselves on every side,
+// along two dimensions, each element is wanted nine times.
+constexpr int64_t kMostSent = 2;
+constexpr int64_t kMostSentInAll = 8;
+
+class OverlapWalk {
+ public:
+  OverlapWalk(const DistinctBoxes& sources, const BoxProduct& grid, const DistinctBoxes& wants)
+      : sources_(sources), grid_(grid), wants_(wants), spans_(wants.boxes.size() * grid.rank()) {}
+
+  std::optional<Regions> Walk() {
+    size_t pairs = 0;
+    int64_t in_all = 0, held = 0, most = 0;
+    for (size_t w = 0; w < wants_.boxes.size(); ++w) {
+      const Overlap overlap = FindSpans(w);
+      pairs += overlap.pairs;
+      in_all += overlap.volume;
+      most = std::max(most, wants_.boxes[w].volume());
+    }
+    for (const Box& box : sources_.boxes) {
+      held += box.volume();
+      most = std::max(most, box.volume());
+    }
+    if (in_all > kMostSentInAll * held) return std::nullopt;
+    sent_.assign(sources_.boxes.size(), 0);
+    std::vector<Box>& boxes = regions_.boxes.emplace_back();
+    boxes.reserve(pairs);
+    regions_.list.reserve(pairs);
+    for (size_t w = 0; w < wants_.boxes.size(); ++w) AddPairs(w, boxes);
+    if (std::ranges::any_of(sent_, [&](int64_t sent) { return sent > kMostSent * most; })) {
+      return std::nullopt;
+    }
+    return std::move(regions_);
+  }
+
+ private:
+  // Places in an axis.
+  struct Span {
+    int32_t begin = 0, end = 0;
+  };
+
+  // What the sources have of a want.
+  struct Overlap {
+    size_t pairs = 1;
+    int64_t volume = 1;
+  };
+
+  Span* SpansOf(size_t want) { return spans_.data() + want * grid_.rank(); }
+
+  // Finds the sources that overlap a want, dimension by dimension.
+  Overlap FindSpans(size_t want) {
+    Overlap overlap;
+    for (size_t d = 0; d < grid_.rank(); ++d) {
+      const BoxAxis& axis = grid_.axis(d);
+      const Interval wanted = wants_.boxes[want][static_cast<int>(d)];
+      const auto first = std::partition_point(
+          axis.begin(), axis.end(), [&](const Interval& held) { return held.hi <= wanted.lo; });
+      const auto last = std::partition_point(
+          first, axis.end(), [&](const Interval& held) { return held.lo < wanted.hi; });
+      SpansOf(want)[d] = {static_cast<int32_t>(first - axis.begin()),
+                          static_cast<int32_t>(last - axis.begin())};
+      overlap.pairs *= static_cast<size_t>(last - first);
+      int64_t length = 0;
+      for (auto held = first; held != last; ++held) length += Intersect(*held, wanted).size();
+      overlap.volume *= length;
+    }
+    return overlap;
+  }
+
+  void AddPairs(size_t want, std::vector<Box>& boxes) {
+    const Span* spans = SpansOf(want);
+    for (size_t d = 0; d < grid_.rank(); ++d) {
+      if (spans[d].begin == spans[d].end) return;
+    }
+    common_ = wants_.boxes[want];
+    AddPairsFrom(0, {want, 0, 1}, boxes);
+  }
+
+  // A want, and the sources that are left with intervals chosen along some dimensions.
+  struct Chosen {
+    size_t want;
+    int32_t combination;
+    int64_t volume;  // of the common box, along those dimensions
+  };
+
+  // Adds the pairs for all intervals along the dimensions from d on; common_ is the want's box, cut
+  // to what is chosen along those before it.
+  void AddPairsFrom(size_t d, const Chosen& chosen, std::vector<Box>& boxes) {
+    if (d == grid_.rank()) {
+      const auto source = static_cast<size_t>(grid_.BoxOf(chosen.combination));
+      boxes.push_back(common_);
+      sent_[source] += chosen.volume;
+      regions_.list.push_back(
+          {{&boxes.back(), 1}, sources_.members[source], wants_.members[chosen.want]});
+      return;
+    }
+    const BoxAxis& axis = grid_.axis(d);
+    const Span span = SpansOf(chosen.want)[d];
+    Interval& common = common_[static_cast<int>(d)];
+    const Interval wanted = common;
+    for (int32_t place = span.begin; place < span.end; ++place) {
+      common = Intersect(axis[static_cast<size_t>(place)], wanted);
+      AddPairsFrom(d + 1,
+                   {chosen.want, chosen.combination + place * grid_.stride(d),
+                    chosen.volume * common.size()},
+                   boxes);
+    }
+    common = wanted;
+  }
+
+  const DistinctBoxes& sources_;
+  const BoxProduct& grid_;
+  const DistinctBoxes& wants_;
+  std::vector<Span> spans_;    // by want and dimension
+  std::vector<int64_t> sent_;  // indexed by source: elements
+  Box common_;                 // of the want and the intervals that are chosen
+  Regions regions_;
+};
+
+}  // namespace
+
+std::optional<Regions> OverlapRegions(const DistinctBoxes& sources, const BoxProduct& grid,
+                                      const DistinctBoxes& wants) {
+  return OverlapWalk(sources, grid, wants).Walk();
+}
+
+}  // namespace partita
