@@ -40,8 +40,17 @@ bool IsExact(const CollectiveCall& call, const Answer& answer) {
   return call.to_beat == nullptr || !answer.has_value() || Beats(*answer, *call.to_beat);
 }
 
+// What an answer that is not exact had to beat.
+template <class Key>
+Answer ToBeat(const Key&) {
+  return std::nullopt;
+}
+Answer ToBeat(const CollectiveCall& call) { return *call.to_beat; }
+
 // Collectives of fewer ranks are priced as fast as they are looked up.
 constexpr int kFewestRanks = 16;
+// The same where a group stands for others, too: it is looked up more often.
+constexpr int kFewestOfAlike = 3;
 
 template <class T>
 int64_t HeapBytes(const std::vector<T>& list) {
@@ -159,8 +168,16 @@ std::vector<DeviceId> EqualDevices(const Machine& machine, const DeviceProfiles&
   return first;
 }
 
-Cached::Cached(std::unique_ptr<CostModel> model, std::vector<DeviceId> equal_devices, Bytes most)
-    : model_(std::move(model)), equal_devices_(std::move(equal_devices)), most_(most) {}
+Cached::Cached(std::unique_ptr<CostModel> model, std::vector<DeviceId> equal_devices,
+               std::optional<AlikeNodes> nodes, Bytes most)
+    : model_(std::move(model)),
+      equal_devices_(std::move(equal_devices)),
+      nodes_(std::move(nodes)),
+      most_(most) {}
+
+bool Cached::Answers(const CollectiveCall& call, const Known& known) {
+  return known.is_exact || !IsExact(call, known.answer);
+}
 
 template <class Signature>
 int64_t Cached::Owned<Signature>::heap_bytes() const {
@@ -174,13 +191,14 @@ Answer Cached::Remember(Kept<Question, Hash, Equal>& kept, const Key& key, Ask&&
     const std::shared_lock lock(mutex_);
     for (const auto* answers : {&kept.recent, &kept.older}) {
       const auto found = answers->find(key);
-      if (found != answers->end()) return found->second;
+      if (found != answers->end() && Answers(key, found->second)) return found->second.answer;
     }
   }
   const Answer answer = ask();
-  if (!IsExact(key, answer)) return answer;
   const std::lock_guard lock(mutex_);
-  const auto [at, is_new] = kept.recent.emplace(Question(key), answer);
+  const auto [at, is_new] = kept.recent.try_emplace(Question(key));
+  const bool is_exact = IsExact(key, answer);
+  at->second = {is_exact ? answer : ToBeat(key), is_exact};
   if (is_new) kept.recent_bytes += static_cast<int64_t>(sizeof(*at)) + at->first.heap_bytes();
   if (kept.recent_bytes > most_.value() / 2) {
     kept.older = std::exchange(kept.recent, {});
@@ -201,8 +219,15 @@ Answer Cached::MoveCost(const MoveSignature& signature, DeviceId device) const {
 }
 Answer Cached::CollectiveCost(const CollectiveCall& call) const {
   const bool is_all_to_all = call.collective->kind == CollectiveKind::kAllToAll;
-  if (is_all_to_all || call.collective->ranks < kFewestRanks) return model_->CollectiveCost(call);
-  return Remember(collectives_, call, [&] { return model_->CollectiveCost(call); });
+  const int fewest = nodes_.has_value() ? kFewestOfAlike : kFewestRanks;
+  if (is_all_to_all || call.collective->ranks < fewest) return model_->CollectiveCost(call);
+  std::vector<DeviceId> group;
+  CollectiveCall asked = call;
+  if (nodes_.has_value()) {
+    nodes_->Renumber(call.group, group);
+    asked.group = group;
+  }
+  return Remember(collectives_, asked, [&] { return model_->CollectiveCost(asked); });
 }
 Answer Cached::TransferCost(std::span<const TransferCall> group) const {
   return model_->TransferCost(group);

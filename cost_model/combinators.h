@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <shared_mutex>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "cost_model/machine.h"
 #include "cost_model/measured_cost.h"
 #include "graph/collective/collective.h"
+#include "graph/parallel/alike_nodes.h"
 
 namespace partita {
 
@@ -78,13 +80,14 @@ class ContendedAndUncontended : public CostModel {
 std::vector<DeviceId> EqualDevices(const Machine& machine, const DeviceProfiles& profiles);
 
 // Caches the answers for kernels, moves and collectives. `equal_devices[d]` (see above) stands for
-// device d. Transfers, all-to-alls and collectives of a few ranks are asked for again: to look one
-// up takes about as long as to price it. When the answers of a kind take more than `most`, the older
-// half is dropped.
+// device d, and where nodes are alike (AlikeNodes) one group for all that are like it. Transfers and
+// all-to-alls are asked for again, and without alike nodes collectives of a few ranks, too: to look
+// one up takes about as long as to price it. When the answers of a kind take more than `most`, the
+// older half is dropped.
 class Cached : public CostModel {
  public:
   Cached(std::unique_ptr<CostModel> model, std::vector<DeviceId> equal_devices,
-         Bytes most = Bytes(int64_t{64} << 20));
+         std::optional<AlikeNodes> nodes = std::nullopt, Bytes most = Bytes(int64_t{64} << 20));
 
   std::optional<TaskCost> KernelCost(const KernelSignature& signature,
                                      DeviceId device) const override;
@@ -96,6 +99,19 @@ class Cached : public CostModel {
   Nanos StepOverhead(int64_t tasks) const override;
 
  private:
+  using Answer = std::optional<TaskCost>;
+  // The answer; or, where it was not exact, what it had to beat and did not.
+  struct Known {
+    Answer answer;
+    bool is_exact = true;
+  };
+  // Whether what is known answers a question.
+  template <class Key>
+  static bool Answers(const Key&, const Known&) {
+    return true;
+  }
+  static bool Answers(const CollectiveCall& call, const Known& known);
+
   // Keys own their parts; look-ups compare with the caller's without copying.
   template <class Signature>
   struct Asked {
@@ -150,25 +166,25 @@ class Cached : public CostModel {
       return (*this)(a.call(), b.call());
     }
   };
-  using Answer = std::optional<TaskCost>;
   // Answers to one kind of question: those asked for since the older ones were put aside, and those.
   template <class Question, class Hash, class Equal>
   struct Kept {
-    absl::flat_hash_map<Question, Answer, Hash, Equal> recent, older;
+    absl::flat_hash_map<Question, Known, Hash, Equal> recent, older;
     int64_t recent_bytes = 0;
   };
   template <class Signature>
-  using Answers = Kept<Owned<Signature>, SignatureHash, SignatureEqual>;
+  using KeptBySignature = Kept<Owned<Signature>, SignatureHash, SignatureEqual>;
 
   template <class Question, class Hash, class Equal, class Key, class Ask>
   Answer Remember(Kept<Question, Hash, Equal>& kept, const Key& key, Ask&& ask) const;
 
   std::unique_ptr<CostModel> model_;
   std::vector<DeviceId> equal_devices_;
+  std::optional<AlikeNodes> nodes_;
   Bytes most_;
   mutable std::shared_mutex mutex_;  // guards the answers
-  mutable Answers<KernelSignature> kernels_;
-  mutable Answers<MoveSignature> moves_;
+  mutable KeptBySignature<KernelSignature> kernels_;
+  mutable KeptBySignature<MoveSignature> moves_;
   mutable Kept<OwnedCall, CallHash, CallEqual> collectives_;
 };
 

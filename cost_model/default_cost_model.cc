@@ -1,5 +1,6 @@
 #include "cost_model/default_cost_model.h"
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -33,7 +34,8 @@ std::unique_ptr<CostModel> MakeDefaultCostModel(std::shared_ptr<const Machine> m
     model = std::make_unique<ContendedAndUncontended>(
         std::move(model), std::make_unique<FirstMatch>(std::move(known)));
   }
-  return std::make_unique<Cached>(std::move(model), std::move(equal));
+  std::optional<AlikeNodes> nodes = AlikeNodes::Of(machine->topology, equal);
+  return std::make_unique<Cached>(std::move(model), std::move(equal), std::move(nodes));
 }
 
 std::unique_ptr<CostModel> MakeSyntheticCostModel(std::shared_ptr<const Machine> machine) {
@@ -41,8 +43,10 @@ std::unique_ptr<CostModel> MakeSyntheticCostModel(std::shared_ptr<const Machine>
   models.push_back(std::make_unique<SyntheticCost>(machine));
   models.push_back(std::make_unique<LinkCost>(machine));
   const DeviceProfiles none(machine->topology.size());
-  return std::make_unique<Cached>(std::make_unique<FirstMatch>(std::move(models)),
-                                  EqualDevices(*machine, none));
+  std::vector<DeviceId> equal = EqualDevices(*machine, none);
+  std::optional<AlikeNodes> nodes = AlikeNodes::Of(machine->topology, equal);
+  return std::make_unique<Cached>(std::make_unique<FirstMatch>(std::move(models)), std::move(equal),
+                                  std::move(nodes));
 }
 
 absl::StatusOr<DeviceProfiles> LoadProfiles(const ProfileDb& db, const Machine& machine,

@@ -114,11 +114,17 @@ std::optional<TaskCost> LinkCost::CollectiveCost(const CollectiveCall& call) con
 
 std::optional<TaskCost> LinkCost::TransferCost(std::span<const TransferCall> group) const {
   // What one device sends, together.
-  std::vector<TransferCall> by_sender(group.begin(), group.end());
-  std::stable_sort(by_sender.begin(), by_sender.end(),
-                   [](const TransferCall& a, const TransferCall& b) { return a.from < b.from; });
+  const auto is_before = [](const TransferCall& a, const TransferCall& b) {
+    return a.from < b.from;
+  };
+  std::vector<TransferCall> by_sender;
+  if (!std::is_sorted(group.begin(), group.end(), is_before)) {
+    by_sender.assign(group.begin(), group.end());
+    std::stable_sort(by_sender.begin(), by_sender.end(), is_before);
+    group = by_sender;
+  }
   const MessageGroups::Lent messages = messages_.Lend();
-  for (const TransferCall& call : by_sender) messages->Add(call.from, call.to, call.bytes, false);
+  for (const TransferCall& call : group) messages->Add(call.from, call.to, call.bytes, false);
   return CostOverLinks(messages->TakeSeconds());
 }
 

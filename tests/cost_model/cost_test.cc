@@ -3,6 +3,8 @@
 
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <optional>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -397,7 +399,8 @@ TEST(CombinatorsTest, CachedAsksOnceForEqualDevices) {
 
 TEST(CombinatorsTest, CachedForgetsTheOlderHalfBeyondItsLimit) {
   int asked = 0;
-  const Cached cached(std::make_unique<Counting>(asked), {DeviceId(0), DeviceId(1)}, Bytes(4096));
+  const Cached cached(std::make_unique<Counting>(asked), {DeviceId(0), DeviceId(1)}, std::nullopt,
+                      Bytes(4096));
   const auto ask = [&](int total) {
     const int before = asked;
     EXPECT_EQ(PriceOf(cached, MakeAllReduce(16, total), "ring", FirstDevices(16)).time,
@@ -410,6 +413,42 @@ TEST(CombinatorsTest, CachedForgetsTheOlderHalfBeyondItsLimit) {
   }
   EXPECT_FALSE(ask(999));
   EXPECT_TRUE(ask(1));
+}
+
+// Answers what is not better than what is to be beaten, as models may.
+class NotBetter : public Counting {
+ public:
+  using Counting::Counting;
+  std::optional<TaskCost> CollectiveCost(const CollectiveCall& call) const override {
+    const auto exact = Counting::CollectiveCost(call);
+    return call.to_beat == nullptr || Beats(*exact, *call.to_beat) ? exact : *call.to_beat;
+  }
+};
+
+TEST(CombinatorsTest, CachedKnowsWhatWasNotBeaten) {
+  int asked = 0;
+  const Cached cached(std::make_unique<NotBetter>(asked), {DeviceId(0), DeviceId(1)});
+  const Collective collective = MakeAllReduce(16, 99);  // takes 100
+  const std::vector<DeviceId> group = FirstDevices(16);
+  const auto beats = [&](int64_t time) {
+    const TaskCost to_beat{Nanos(time)};
+    const auto cost =
+        cached.CollectiveCost({&collective, "ring", group, DType::kFloat32, &to_beat});
+    return Beats(*cost, to_beat);
+  };
+  EXPECT_FALSE(beats(50));
+  EXPECT_FALSE(beats(50));
+  EXPECT_FALSE(beats(40));
+  EXPECT_EQ(asked, 1);
+  EXPECT_FALSE(beats(60));  // more than is known
+  EXPECT_FALSE(beats(60));
+  EXPECT_EQ(asked, 2);
+  EXPECT_TRUE(beats(101));
+  EXPECT_EQ(asked, 3);
+  EXPECT_FALSE(beats(100));
+  EXPECT_TRUE(beats(200));
+  EXPECT_EQ(PriceOf(cached, collective, "ring", group).time, Nanos(100));
+  EXPECT_EQ(asked, 3);
 }
 
 TEST(CombinatorsTest, CachedIsForSeveralThreads) {
