@@ -27,8 +27,9 @@ struct Demand {
   DeviceId device;
 };
 
-// Contribution of one device to a region: the sum of the pieces that it owns there, or, in the
-// second half of a reduce + broadcast, the finished value in one of its own demands.
+// Contribution of one device to a region: the sum of the pieces that it owns there; or, in the second
+// half of a reduce + broadcast and where one demand lies in another, the finished value in one of its
+// own demands.
 struct Share {
   DeviceId device;
   int32_t demand = -1;
@@ -94,9 +95,9 @@ class SolvedExchange {
   std::vector<ExchangeStep> steps_;
 };
 
-// For each region and term exactly one holder is the owner that serves a destination. Works by cuts
-// per dimension over distinct boxes, so the cost is that of the overlaps, not of all pairs. Pure:
-// equal arguments give equal results.
+// For each region and term exactly one holder is the owner that serves a destination; what a device
+// has complete is not sent to it (near_demands.h). Works by cuts per dimension over distinct boxes, so
+// the cost is that of the overlaps, not of all pairs. Pure: equal arguments give equal results.
 //
 // One association of terms: whatever demands an element, on any device, gets bit for bit the same
 // sum, also where addition rounds, provided that the copies of a term are equal. Copies of a weight
