@@ -31,7 +31,7 @@ struct PlanModel {
 // Choices about a task graph besides the strategy.
 struct PartitionChoices {
   bool collectives = true;
-  // Broadcasts and reduces that move at most so many bytes in all go point to point.
+  // Broadcasts that move at most so many bytes in all go point to point.
   int64_t direct_bytes = int64_t{64} << 10;
   bool fuse = true;
   bool native_formats = false;  // true: native formats, on backends that have one

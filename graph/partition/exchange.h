@@ -73,9 +73,8 @@ struct ExchangeOptions {
   // Recognise collectives; otherwise everything travels point to point (slower, simpler: the
   // oracle).
   bool collectives = true;
-  // A broadcast or reduce that moves at most so many elements in all goes point to point, in one
-  // group of transfers with whatever else does: an edge of a block reaches a few neighbours, and its
-  // gradient is a sum of a few.
+  // A broadcast that moves at most so many elements in all goes point to point, in one group of
+  // transfers with whatever else does: an edge of a block reaches a few neighbours.
   int64_t direct_elements = 0;
 };
 

@@ -209,10 +209,6 @@ std::vector<ExchangeStep> StepBuilder::Finish() && {
         {ExchangeStep::Kind::kAllReduce, group.ranks, std::move(flows), group.replica_groups});
   }
   reduces_.ForEach([&](std::span<const DeviceId> group, std::span<const Flow> flows) {
-    if (IsDirectReduce(flows)) {
-      transfers_.insert(transfers_.end(), flows.begin(), flows.end());
-      return;
-    }
     steps.push_back({ExchangeStep::Kind::kReduceScatter,
                      {group.begin(), group.end()},
                      {flows.begin(), flows.end()}});
@@ -223,12 +219,12 @@ std::vector<ExchangeStep> StepBuilder::Finish() && {
   return steps;
 }
 
-// Transfers, among them broadcasts and reduces of few elements; then the all-gathers.
+// Transfers, among them broadcasts of few elements; then the all-gathers.
 void StepBuilder::AppendBroadcasts(const FlowsByGroup& gathers, std::vector<Flow> transfers,
                                    std::vector<ExchangeStep>& steps) const {
   std::vector<ExchangeStep> collectives;
   gathers.ForEach([&](std::span<const DeviceId> group, std::span<const Flow> flows) {
-    if (IsDirectBroadcast(flows)) {
+    if (IsDirect(flows)) {
       transfers.insert(transfers.end(), flows.begin(), flows.end());
     } else {
       AppendGather(group, flows, transfers, collectives);
@@ -265,21 +261,11 @@ void StepBuilder::AppendGather(std::span<const DeviceId> group, std::span<const 
 }
 
 // Whether the flows of an all-gather have one owner and go point to point.
-bool StepBuilder::IsDirectBroadcast(std::span<const Flow> flows) const {
+bool StepBuilder::IsDirect(std::span<const Flow> flows) const {
   int64_t elements = 0;
   for (const Flow& flow : flows) {
     if (flow.owners[0].device != flows[0].owners[0].device) return false;
     elements += VolumeOf(flow.boxes) * ReceiversOf(flow);
-  }
-  return elements <= options_.direct_elements;
-}
-
-// Whether the flows of a reduce-scatter have one destination and go point to point.
-bool StepBuilder::IsDirectReduce(std::span<const Flow> flows) const {
-  int64_t elements = 0;
-  for (const Flow& flow : flows) {
-    if (flow.destinations[0] != flows[0].destinations[0]) return false;
-    elements += VolumeOf(flow.boxes) * static_cast<int64_t>(flow.owners.size() - 1);
   }
   return elements <= options_.direct_elements;
 }

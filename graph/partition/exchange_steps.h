@@ -99,8 +99,7 @@ class StepBuilder {
   void AppendGather(std::span<const DeviceId> group, std::span<const Flow> flows,
                     std::vector<Flow>& transfers, std::vector<ExchangeStep>& collectives) const;
   void AppendTransfers(std::vector<Flow> flows, std::vector<ExchangeStep>& steps) const;
-  bool IsDirectBroadcast(std::span<const Flow> flows) const;
-  bool IsDirectReduce(std::span<const Flow> flows) const;
+  bool IsDirect(std::span<const Flow> flows) const;
   int32_t DemandOf(const Flow& flow, DeviceId device) const;
 
   std::span<const Demand> demands_;

@@ -50,7 +50,7 @@ struct PartitionOptions {
   std::vector<DType> element_types;
   // Recognise collectives; otherwise everything goes point to point.
   bool collectives = true;
-  // Broadcasts and reduces that move at most so many bytes in all go point to point.
+  // Broadcasts that move at most so many bytes in all go point to point.
   int64_t direct_bytes = 0;
   // Rule for collectives for which the strategy has no choice; null, or an answer that does not do
   // the collective: by size (DefaultAlgorithm).

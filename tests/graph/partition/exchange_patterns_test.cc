@@ -308,26 +308,6 @@ TEST_F(ExchangePatternsTest, SmallBroadcastsGoWithTheTransfers) {
   EXPECT_EQ(ElementsReceivedInAll(), 2 * moved);
 }
 
-TEST_F(ExchangePatternsTest, SmallReducesGoWithTheTransfers) {
-  // Two halves, each summed from three devices for one of them.
-  for (int h = 0; h < 2; ++h) {
-    for (int d : {h, 2 + h, 4 + h}) AddPiece(Shard(h, 2), d, d);
-    AddDemand(Shard(h, 2), h);
-  }
-  const int64_t moved = 2 * kRows / 2 * kColumns;
-  c_.options.exchange.direct_elements = moved - 1;
-  EXPECT_THAT(Patterns(), ElementsAre(Pair("reduce", 2)));
-  c_.options.exchange.direct_elements = moved;
-  EXPECT_THAT(Patterns(), ElementsAre(Pair("transfers", 2)));
-  EXPECT_EQ(ElementsReceivedInAll(), 2 * moved);
-}
-
-TEST_F(ExchangePatternsTest, SmallSumsForSeveralOfTheirDevicesStayAReduceScatter) {
-  for (int d = 0; d < 4; ++d) AddPiece(kFull, d, d), AddDemand(Shard(d, 4), d);
-  c_.options.exchange.direct_elements = 1000;
-  EXPECT_THAT(Patterns(), ElementsAre(Pair("reduce_scatter", 1)));
-}
-
 TEST_F(ExchangePatternsTest, TransfersOfADeviceShareOneStagingBufferEachWay) {
   constexpr int kDevices = 3;
   c_.options.exchange.collectives = false;
