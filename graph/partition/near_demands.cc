@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "graph/partition/box_product.h"
 #include "graph/partition/items_by_device.h"
 
 namespace partita {
@@ -27,6 +28,8 @@ class NearFinder {
   }
 
  private:
+  static constexpr size_t kFew = 8;  // boxes that are compared in pairs at once
+
   struct Sized {
     int64_t volume;
     int32_t demand;
@@ -68,13 +71,27 @@ class NearFinder {
         found_.of_demands.push_back({one.demand, source->demand});
         continue;
       }
-      found_.far_overlap =
-          found_.far_overlap || std::any_of(far_.begin(), far_.end(), [&](const Sized& other) {
-            return Intersect(BoxOf(other.demand), box).has_value();
-          });
       far_.push_back(one);
       found_.far.push_back(one.demand);
     }
+    found_.far_overlap = found_.far_overlap || HasOverlap();
+  }
+
+  // Whether two of far_ have elements in common. Many are mostly slices or blocks of a grid.
+  bool HasOverlap() const {
+    if (far_.size() > kFew) {
+      std::vector<Box> boxes;
+      boxes.reserve(far_.size());
+      for (const Sized& one : far_) boxes.push_back(BoxOf(one.demand));
+      const auto product = BoxProduct::Of(boxes);
+      if (product.has_value()) return !product->IsDisjoint();
+    }
+    for (size_t a = 0; a < far_.size(); ++a) {
+      for (size_t b = 0; b < a; ++b) {
+        if (Intersect(BoxOf(far_[a].demand), BoxOf(far_[b].demand)).has_value()) return true;
+      }
+    }
+    return false;
   }
 
   const Box& BoxOf(int32_t demand) const { return demands_[static_cast<size_t>(demand)].box; }

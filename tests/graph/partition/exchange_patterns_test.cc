@@ -208,6 +208,19 @@ TEST_F(ExchangePatternsTest, HalosOfOtherBlocksAreOneTransferForEachPair) {
   EXPECT_EQ(ElementsReceivedInAll(), 3 * (4 + 5 + 5 + 4));
 }
 
+// Whatever a device's demands have in common comes once.
+TEST_F(ExchangePatternsTest, WhatSeveralDemandsOfADeviceWantIsSentOnce) {
+  for (const int64_t rows : {1, 2}) {
+    c_ = {.shape = {12, 6}};
+    for (int64_t d = 0; d < 3; ++d) {
+      AddPiece({{0, 12}, BlockOf(6, 3, d)}, static_cast<int>(d), static_cast<int>(d));
+    }
+    for (int64_t k = 0; k + rows <= 12; ++k) AddDemand({{k, k + rows}, {0, 6}}, 3);
+    EXPECT_THAT(Patterns(), ElementsAre(Pair("transfers", 1)));
+    EXPECT_EQ(ElementsReceivedInAll(), 12 * 6) << rows;
+  }
+}
+
 TEST_F(ExchangePatternsTest, OfOneHolderWhatManyWantIsSentOnceAndPassedOn) {
   // Each but the first wants all rows but one, another one each.
   c_.shape = {8, 5};
