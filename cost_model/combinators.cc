@@ -32,20 +32,9 @@ Answer Times(Answer answer, double factor) {
 }
 
 // Whether an answer holds for everybody who asks.
-template <class Key>
-bool IsExact(const Key&, const Answer&) {
-  return true;
-}
 bool IsExact(const CollectiveCall& call, const Answer& answer) {
   return call.to_beat == nullptr || !answer.has_value() || Beats(*answer, *call.to_beat);
 }
-
-// What an answer that is not exact had to beat.
-template <class Key>
-Answer ToBeat(const Key&) {
-  return std::nullopt;
-}
-Answer ToBeat(const CollectiveCall& call) { return *call.to_beat; }
 
 // Collectives of fewer ranks are priced as fast as they are looked up.
 constexpr int kFewestRanks = 16;
@@ -175,6 +164,9 @@ Cached::Cached(std::unique_ptr<CostModel> model, std::vector<DeviceId> equal_dev
       nodes_(std::move(nodes)),
       most_(most) {}
 
+Cached::Known Cached::KnownOf(const CollectiveCall& call, const Answer& answer) {
+  return IsExact(call, answer) ? Known{answer} : Known{*call.to_beat, false};
+}
 bool Cached::Answers(const CollectiveCall& call, const Known& known) {
   return known.is_exact || !IsExact(call, known.answer);
 }
@@ -197,8 +189,7 @@ Answer Cached::Remember(Kept<Question, Hash, Equal>& kept, const Key& key, Ask&&
   const Answer answer = ask();
   const std::lock_guard lock(mutex_);
   const auto [at, is_new] = kept.recent.try_emplace(Question(key));
-  const bool is_exact = IsExact(key, answer);
-  at->second = {is_exact ? answer : ToBeat(key), is_exact};
+  at->second = KnownOf(key, answer);
   if (is_new) kept.recent_bytes += static_cast<int64_t>(sizeof(*at)) + at->first.heap_bytes();
   if (kept.recent_bytes > most_.value() / 2) {
     kept.older = std::exchange(kept.recent, {});

@@ -105,6 +105,12 @@ class Cached : public CostModel {
     Answer answer;
     bool is_exact = true;
   };
+  // What is known by the answer to a question.
+  template <class Key>
+  static Known KnownOf(const Key&, const Answer& answer) {
+    return {answer};
+  }
+  static Known KnownOf(const CollectiveCall& call, const Answer& answer);
   // Whether what is known answers a question.
   template <class Key>
   static bool Answers(const Key&, const Known&) {

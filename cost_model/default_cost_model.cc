@@ -13,6 +13,15 @@
 #include "graph/support/status_macros.h"
 
 namespace partita {
+namespace {
+
+std::unique_ptr<CostModel> CachedOn(const Machine& machine, std::unique_ptr<CostModel> model,
+                                    std::vector<DeviceId> equal) {
+  std::optional<AlikeNodes> nodes = AlikeNodes::Of(machine.topology, equal);
+  return std::make_unique<Cached>(std::move(model), std::move(equal), std::move(nodes));
+}
+
+}  // namespace
 
 std::unique_ptr<CostModel> MakeDefaultCostModel(std::shared_ptr<const Machine> machine,
                                                 DeviceProfiles profiles,
@@ -34,8 +43,7 @@ std::unique_ptr<CostModel> MakeDefaultCostModel(std::shared_ptr<const Machine> m
     model = std::make_unique<ContendedAndUncontended>(
         std::move(model), std::make_unique<FirstMatch>(std::move(known)));
   }
-  std::optional<AlikeNodes> nodes = AlikeNodes::Of(machine->topology, equal);
-  return std::make_unique<Cached>(std::move(model), std::move(equal), std::move(nodes));
+  return CachedOn(*machine, std::move(model), std::move(equal));
 }
 
 std::unique_ptr<CostModel> MakeSyntheticCostModel(std::shared_ptr<const Machine> machine) {
@@ -43,10 +51,8 @@ std::unique_ptr<CostModel> MakeSyntheticCostModel(std::shared_ptr<const Machine>
   models.push_back(std::make_unique<SyntheticCost>(machine));
   models.push_back(std::make_unique<LinkCost>(machine));
   const DeviceProfiles none(machine->topology.size());
-  std::vector<DeviceId> equal = EqualDevices(*machine, none);
-  std::optional<AlikeNodes> nodes = AlikeNodes::Of(machine->topology, equal);
-  return std::make_unique<Cached>(std::make_unique<FirstMatch>(std::move(models)), std::move(equal),
-                                  std::move(nodes));
+  return CachedOn(*machine, std::make_unique<FirstMatch>(std::move(models)),
+                  EqualDevices(*machine, none));
 }
 
 absl::StatusOr<DeviceProfiles> LoadProfiles(const ProfileDb& db, const Machine& machine,

@@ -8,6 +8,7 @@
 #include "graph/collective/algorithms.h"
 #include "graph/collective/collective.h"
 #include "graph/collective/schedule.h"
+#include "graph/support/sort.h"
 
 namespace partita {
 namespace {
@@ -114,17 +115,11 @@ std::optional<TaskCost> LinkCost::CollectiveCost(const CollectiveCall& call) con
 
 std::optional<TaskCost> LinkCost::TransferCost(std::span<const TransferCall> group) const {
   // What one device sends, together.
-  const auto is_before = [](const TransferCall& a, const TransferCall& b) {
-    return a.from < b.from;
-  };
-  std::vector<TransferCall> by_sender;
-  if (!std::is_sorted(group.begin(), group.end(), is_before)) {
-    by_sender.assign(group.begin(), group.end());
-    std::stable_sort(by_sender.begin(), by_sender.end(), is_before);
-    group = by_sender;
-  }
+  std::vector<TransferCall> by_sender(group.begin(), group.end());
+  SortUnlessSorted(by_sender.begin(), by_sender.end(),
+                   [](const TransferCall& a, const TransferCall& b) { return a.from < b.from; });
   const MessageGroups::Lent messages = messages_.Lend();
-  for (const TransferCall& call : group) messages->Add(call.from, call.to, call.bytes, false);
+  for (const TransferCall& call : by_sender) messages->Add(call.from, call.to, call.bytes, false);
   return CostOverLinks(messages->TakeSeconds());
 }
 

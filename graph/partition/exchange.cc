@@ -382,11 +382,10 @@ class OwnerChoice {
 std::vector<Box> BoxesOf(const NearDemands& near, std::span<const Demand> demands) {
   std::vector<Box> boxes;
   boxes.reserve(near.of_pieces.size() + near.of_demands.size());
-  for (const auto& [demand, piece] : near.of_pieces) {
-    boxes.push_back(demands[static_cast<size_t>(demand)].box);
-  }
-  for (const auto& [demand, source] : near.of_demands) {
-    boxes.push_back(demands[static_cast<size_t>(demand)].box);
+  for (const auto* list : {&near.of_pieces, &near.of_demands}) {
+    for (const NearDemands::Near& one : *list) {
+      boxes.push_back(demands[static_cast<size_t>(one.demand)].box);
+    }
   }
   return boxes;
 }

@@ -25,14 +25,10 @@ void Note(BufferId buffer, int64_t task, int64_t first, std::vector<int64_t>& no
 
 void PendingMoves::Add(const Target& target, MoveSignature::Kind kind, const Ends& ends,
                        std::span<const Box> boxes) {
-  if (boxes.size() == 1) {
-    return AddOne(
-        target, {kind, ends.from.WindowOf(boxes[0], 0), ends.to.WindowOf(boxes[0], 0), &boxes[0]});
-  }
   int64_t before = 0;  // elements of the boxes so far
   for (const Box& box : boxes) {
     AddOne(target, {kind, ends.from.WindowOf(box, before), ends.to.WindowOf(box, before), &box});
-    before += box.volume();
+    if (boxes.size() > 1) before += box.volume();
   }
 }
 

@@ -104,11 +104,16 @@ class FaultTest : public testing::Test {
   void SetUp() override {
     graph_ = Ok(BuildTrainingGraph(Ok(MakeZooModel("lenet", 8)), {}));
     strategy_ = SplitFirstLoop(graph_, 4);
+    ShardFirstWeight(0);
+  }
+
+  // Keeps it in shards along a dimension.
+  void ShardFirstWeight(int dimension) {
     const Tensor& weight = graph_.tensor(graph_.weights()[0].tensor);
     std::vector<PlacedBox> shards;
     for (int d = 0; d < 4; ++d) {
       Box box = Box::Full(weight.type.shape);
-      box[0] = BlockOf(box[0].hi, 4, d);
+      box[dimension] = BlockOf(box[dimension].hi, 4, d);
       shards.push_back({box, DeviceId(d)});
     }
     strategy_.weights[0].parameter = strategy_.weights[0].update = shards;
@@ -284,14 +289,19 @@ TEST_F(BucketFaultTest, AnotherAlgorithmOrAnUnwantedBucket) {
 }
 
 TEST_F(FaultTest, SwappedRanksOfAnAllGather) {
-  EXPECT_THAT(MessageOf(EditedFirst<CollectiveTask>([](Task&, CollectiveTask& body) {
-                if (body.collective.kind != CollectiveKind::kAllGather) return false;
-                std::swap(body.group[0], body.group[1]);
-                std::swap(body.send[0], body.send[1]);
-                std::swap(body.receive[0], body.receive[1]);
-                return true;
-              })),
+  const auto swap_ranks = [](Task&, CollectiveTask& body) {
+    if (body.collective.kind != CollectiveKind::kAllGather) return false;
+    std::swap(body.group[0], body.group[1]);
+    std::swap(body.send[0], body.send[1]);
+    std::swap(body.receive[0], body.receive[1]);
+    return true;
+  };
+  // Shards that are gathered in their place, and those that are unpacked.
+  EXPECT_THAT(MessageOf(EditedFirst<CollectiveTask>(swap_ranks)),
               HasSubstr("nothing was written there"));
+  ShardFirstWeight(2);
+  EXPECT_THAT(MessageOf(EditedFirst<CollectiveTask>(swap_ranks)),
+              HasSubstr("from where it is not"));
 }
 
 TEST_F(FaultTest, GroupWithADeviceTwice) {
