@@ -209,16 +209,16 @@ Answer Cached::MoveCost(const MoveSignature& signature, DeviceId device) const {
                   [&] { return model_->MoveCost(signature, equal); });
 }
 Answer Cached::CollectiveCost(const CollectiveCall& call) const {
-  const bool is_all_to_all = call.collective->kind == CollectiveKind::kAllToAll;
   const int fewest = nodes_.has_value() ? kFewestOfAlike : kFewestRanks;
-  if (is_all_to_all || call.collective->ranks < fewest) return model_->CollectiveCost(call);
+  if (call.collective->ranks < fewest) return model_->CollectiveCost(call);
   std::vector<DeviceId> group;
   CollectiveCall asked = call;
   if (nodes_.has_value()) {
     nodes_->Renumber(call.group, group);
     asked.group = group;
   }
-  return Remember(collectives_, asked, [&] { return model_->CollectiveCost(asked); });
+  auto& kept = call.collective->kind == CollectiveKind::kAllToAll ? all_to_alls_ : collectives_;
+  return Remember(kept, asked, [&] { return model_->CollectiveCost(asked); });
 }
 Answer Cached::TransferCost(std::span<const TransferCall> group) const {
   return model_->TransferCost(group);
@@ -234,13 +234,18 @@ Cached::OwnedCall::OwnedCall(const CollectiveCall& call)
       dtype(call.dtype) {}
 
 int64_t Cached::OwnedCall::heap_bytes() const {
-  return HeapBytes(collective.blocks) + HeapBytes(group);
+  int64_t bytes = HeapBytes(collective.blocks) + HeapBytes(collective.counts) + HeapBytes(group);
+  for (const std::vector<int64_t>& counts : collective.counts) bytes += HeapBytes(counts);
+  return bytes;
 }
 
 size_t Cached::CallHash::operator()(const CollectiveCall& call) const {
   size_t hash = absl::HashOf(call.collective->kind, call.collective->total, call.algorithm,
                              call.dtype, absl::MakeSpan(call.group.data(), call.group.size()));
   for (const ElementRange& block : call.collective->blocks) hash = absl::HashOf(hash, block.count);
+  for (const std::vector<int64_t>& counts : call.collective->counts) {
+    hash = absl::HashOf(hash, absl::MakeSpan(counts.data(), counts.size()));
+  }
   return hash;
 }
 

@@ -80,10 +80,10 @@ class ContendedAndUncontended : public CostModel {
 std::vector<DeviceId> EqualDevices(const Machine& machine, const DeviceProfiles& profiles);
 
 // Caches the answers for kernels, moves and collectives. `equal_devices[d]` (see above) stands for
-// device d, and where nodes are alike (AlikeNodes) one group for all that are like it. Transfers and
-// all-to-alls are asked for again, and without alike nodes collectives of a few ranks, too: to look
-// one up takes about as long as to price it. When the answers of a kind take more than `most`, the
-// older half is dropped.
+// device d, and where nodes are alike (AlikeNodes) one group for all that are like it. Transfers are
+// asked for again, as are collectives of few ranks, of more without alike nodes: to look one up takes
+// about as long as to price it. When the answers of a kind take more than `most`, the older half is
+// dropped; all-to-alls, which take the square of their ranks, are a kind by themselves.
 class Cached : public CostModel {
  public:
   Cached(std::unique_ptr<CostModel> model, std::vector<DeviceId> equal_devices,
@@ -191,7 +191,7 @@ class Cached : public CostModel {
   mutable std::shared_mutex mutex_;  // guards the answers
   mutable KeptBySignature<KernelSignature> kernels_;
   mutable KeptBySignature<MoveSignature> moves_;
-  mutable Kept<OwnedCall, CallHash, CallEqual> collectives_;
+  mutable Kept<OwnedCall, CallHash, CallEqual> collectives_, all_to_alls_;
 };
 
 }  // namespace partita
