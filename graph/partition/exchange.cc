@@ -10,7 +10,8 @@
 //   4. shape   - a flow's owners S and destinations D give its kind: local, all-reduce (S = D),
 //                reduce (one destination in S), broadcast (one owner); several reduces over one
 //                group are a reduce-scatter, several broadcasts an all-gather.
-//   5. steps   - flows of one shape and group travel together.
+//   5. steps   - flows of one shape and group travel together; where that would be in more groups than
+//                there are devices, broadcasts by their destinations, and small sums all at once.
 #include "graph/partition/exchange.h"
 
 #include <algorithm>

@@ -74,7 +74,8 @@ struct ExchangeOptions {
   // oracle).
   bool collectives = true;
   // A broadcast that moves at most so many elements in all goes point to point, in one group of
-  // transfers with whatever else does: an edge of a block reaches a few neighbours.
+  // transfers with whatever else does: an edge of a block reaches a few neighbours. So do sums of which
+  // at most so many arrive at any device, where there are transfers or more groups than devices.
   int64_t direct_elements = 0;
 };
 

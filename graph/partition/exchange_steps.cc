@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "graph/partition/windows.h"
 #include "graph/support/check.h"
 
@@ -23,6 +24,54 @@ int64_t ReceiversOf(const Flow& flow) {
   const DeviceId owner = flow.owners[0].device;
   return std::count_if(flow.destinations.begin(), flow.destinations.end(),
                        [owner](DeviceId device) { return device != owner; });
+}
+
+// The destinations of a flow with one owner, without that.
+std::vector<DeviceId> Receivers(const Flow& flow) {
+  std::vector<DeviceId> receivers;
+  std::ranges::remove_copy(flow.destinations, std::back_inserter(receivers), flow.owners[0].device);
+  return receivers;
+}
+
+bool HaveOneOwner(std::span<const Flow> flows) {
+  return std::ranges::all_of(
+      flows, [&](const Flow& flow) { return flow.owners[0].device == flows[0].owners[0].device; });
+}
+
+// Devices that own flows with one owner each; sorted.
+std::vector<DeviceId> FirstOwners(std::span<const Flow> flows) {
+  std::vector<DeviceId> owners;
+  owners.reserve(flows.size());
+  for (const Flow& flow : flows) owners.push_back(flow.owners[0].device);
+  std::sort(owners.begin(), owners.end());
+  owners.erase(std::unique(owners.begin(), owners.end()), owners.end());
+  return owners;
+}
+
+// Groups of devices, counted, and the devices in them.
+class GroupCount {
+ public:
+  void Add(std::span<const DeviceId> group) {
+    ++groups_;
+    for (DeviceId device : group) {
+      if (met_.size() <= device.index()) met_.resize(device.index() + 1, false);
+      devices_ += met_[device.index()] ? 0 : 1;
+      met_[device.index()] = true;
+    }
+  }
+  // Whether a device is in more of the groups, in the mean, than a group has devices: they would keep
+  // it busy one after another.
+  bool are_scattered() const { return groups_ > devices_; }
+
+ private:
+  size_t groups_ = 0, devices_ = 0;
+  std::vector<bool> met_;  // indexed by DeviceId
+};
+
+GroupCount CountOf(const FlowsByGroup& flows) {
+  GroupCount count;
+  flows.ForEach([&](std::span<const DeviceId> group, std::span<const Flow>) { count.Add(group); });
+  return count;
 }
 
 // Sets of devices that join, each with one of them as its root.
@@ -93,10 +142,7 @@ struct GatherGroups {
 };
 
 GatherGroups GatherGroupsOf(std::span<const DeviceId> group, std::span<const Flow> flows) {
-  GatherGroups parts;
-  for (const Flow& flow : flows) parts.owners.push_back(flow.owners[0].device);
-  std::sort(parts.owners.begin(), parts.owners.end());
-  parts.owners.erase(std::unique(parts.owners.begin(), parts.owners.end()), parts.owners.end());
+  GatherGroups parts{.owners = FirstOwners(flows), .others = {}};
   std::ranges::set_difference(group, parts.owners, std::back_inserter(parts.others));
   return parts;
 }
@@ -175,7 +221,13 @@ void StepBuilder::AddReplicas(std::span<const Flow> flows) {
 
 // Owners and destinations differ and both are several: reduce to one destination, broadcast from
 // it.
-void StepBuilder::AddReduceAndBroadcast(Flow flow) {
+void StepBuilder::AddReduceAndBroadcast(const Flow& flow) {
+  const Halves halves = HalvesOf(flow);
+  AddBroadcast(halves.broadcast, late_gathers_, late_transfers_);
+  Add(halves.reduce);
+}
+
+StepBuilder::Halves StepBuilder::HalvesOf(const Flow& flow) const {
   std::vector<DeviceId> rest(flow.destinations.begin(), flow.destinations.end());
   const std::vector<DeviceId> owners = OwnersOf(flow);
   DeviceId root = rest[0];
@@ -187,10 +239,16 @@ void StepBuilder::AddReduceAndBroadcast(Flow flow) {
   }
   rest.erase(std::find(rest.begin(), rest.end(), root));
   const Share finished{root, DemandOf(flow, root), {}};
-  AddBroadcast({flow.boxes, lists_.CopyOne(finished), lists_.Copy<DeviceId>(rest), flow.demands},
-               late_gathers_, late_transfers_);
-  flow.destinations = lists_.CopyOne(root);
-  Add(flow);
+  return {{flow.boxes, flow.owners, lists_.CopyOne(root), flow.demands},
+          {flow.boxes, lists_.CopyOne(finished), lists_.Copy<DeviceId>(rest), flow.demands}};
+}
+
+// Two shares commute.
+void StepBuilder::AddDirectSum(const Flow& flow) {
+  if (flow.destinations.size() == 1 || flow.owners.size() == 2) return transfers_.push_back(flow);
+  const Halves halves = HalvesOf(flow);
+  transfers_.push_back(halves.reduce);
+  late_transfers_.push_back(halves.broadcast);
 }
 
 int32_t StepBuilder::DemandOf(const Flow& flow, DeviceId device) const {
@@ -204,34 +262,126 @@ int32_t StepBuilder::DemandOf(const Flow& flow, DeviceId device) const {
 std::vector<ExchangeStep> StepBuilder::Finish() && {
   std::vector<ExchangeStep> steps;
   if (!local_.empty()) steps.push_back({ExchangeStep::Kind::kLocal, {}, std::move(local_)});
-  for (auto& [group, flows] : all_reduces_) {
-    steps.push_back(
-        {ExchangeStep::Kind::kAllReduce, group.ranks, std::move(flows), group.replica_groups});
-  }
-  reduces_.ForEach([&](std::span<const DeviceId> group, std::span<const Flow> flows) {
-    steps.push_back({ExchangeStep::Kind::kReduceScatter,
-                     {group.begin(), group.end()},
-                     {flows.begin(), flows.end()}});
-  });
+  AppendSums(steps);
   AppendBroadcasts(gathers_, std::move(transfers_), steps);
   AppendBroadcasts(late_gathers_, std::move(late_transfers_), steps);
   if (!copies_.empty()) steps.push_back({ExchangeStep::Kind::kLocal, {}, std::move(copies_)});
   return steps;
 }
 
-// Transfers, among them broadcasts of few elements; then the all-gathers.
+// Whether few elements arrive at any device where the owners of these sums, all the same, send them to the
+// destinations. Of two owners no more do than by any algorithm.
+bool StepBuilder::AreSmallSums(std::span<const Flow> flows) const {
+  const size_t owners = flows[0].owners.size();
+  if (owners == 2) return true;
+  const int64_t most = options_.direct_elements / static_cast<int64_t>(owners - 1);
+  absl::InlinedVector<std::pair<DeviceId, int64_t>, 8> sums;  // by destination
+  for (const Flow& flow : flows) {
+    const int64_t volume = VolumeOf(flow.boxes);
+    const bool is_spread = flow.destinations.size() > 1;  // from a sum at the first
+    auto sum = std::ranges::find(sums, flow.destinations[0], [](const auto& s) { return s.first; });
+    if (sum == sums.end()) sum = sums.insert(sum, {flow.destinations[0], 0});
+    sum->second += is_spread ? 2 * volume : volume;
+    if (sum->second > most) return false;
+  }
+  return true;
+}
+
+bool StepBuilder::AreSumsScattered() const {
+  if (all_reduces_.size() + reduces_.groups() <= 2) return false;
+  GroupCount count;
+  for (const auto& [group, flows] : all_reduces_) {
+    if (group.replica_groups.empty() && AreSmallSums(flows)) count.Add(group.ranks);
+  }
+  reduces_.ForEach([&](std::span<const DeviceId> group, std::span<const Flow> flows) {
+    if (AreSmallSums(flows)) count.Add(group);
+  });
+  return count.are_scattered();
+}
+
+// Collectives, but for small ones that are scattered; and small reduces go with other transfers: corners of
+// blocks with their edges.
+void StepBuilder::AppendSums(std::vector<ExchangeStep>& steps) {
+  const bool are_scattered = AreSumsScattered(), has_transfers = !transfers_.empty();
+  const auto append = [&](bool is_direct, ExchangeStep step) {
+    if (!is_direct || !AreSmallSums(step.flows)) return steps.push_back(std::move(step));
+    for (const Flow& flow : step.flows) AddDirectSum(flow);
+  };
+  for (auto& [group, flows] : all_reduces_) {
+    append(are_scattered && group.replica_groups.empty(),
+           {ExchangeStep::Kind::kAllReduce, group.ranks, std::move(flows), group.replica_groups});
+  }
+  reduces_.ForEach([&](std::span<const DeviceId> group, std::span<const Flow> flows) {
+    append(are_scattered || has_transfers, {ExchangeStep::Kind::kReduceScatter,
+                                            {group.begin(), group.end()},
+                                            {flows.begin(), flows.end()}});
+  });
+}
+
+// Transfers, among them broadcasts of few elements; then the all-gathers. In more groups than devices, in
+// which not all own something, flows go by their destinations; if these are as scattered, point to point.
 void StepBuilder::AppendBroadcasts(const FlowsByGroup& gathers, std::vector<Flow> transfers,
                                    std::vector<ExchangeStep>& steps) const {
   std::vector<ExchangeStep> collectives;
+  const bool are_scattered = AreScattered(gathers);
+  FlowsByGroup by_receivers(lists_);
   gathers.ForEach([&](std::span<const DeviceId> group, std::span<const Flow> flows) {
     if (IsDirect(flows)) {
       transfers.insert(transfers.end(), flows.begin(), flows.end());
+    } else if (are_scattered && FirstOwners(flows).size() < group.size()) {
+      for (const Flow& flow : flows) by_receivers.Add(Receivers(flow), flow);
     } else {
       AppendGather(group, flows, transfers, collectives);
     }
   });
+  const bool are_direct = CountOf(by_receivers).are_scattered();
+  by_receivers.ForEach([&](std::span<const DeviceId> receivers, std::span<const Flow> flows) {
+    if (!are_direct) return AppendRelayed(receivers, flows, transfers, collectives);
+    transfers.insert(transfers.end(), flows.begin(), flows.end());
+  });
   AppendTransfers(std::move(transfers), steps);
   std::move(collectives.begin(), collectives.end(), std::back_inserter(steps));
+}
+
+bool StepBuilder::AreScattered(const FlowsByGroup& gathers) const {
+  if (gathers.groups() <= 3) return false;
+  GroupCount count;
+  gathers.ForEach([&](std::span<const DeviceId> group, std::span<const Flow> flows) {
+    if (FirstOwners(flows).size() < group.size() && !IsDirect(flows)) count.Add(group);
+  });
+  return count.are_scattered();
+}
+
+void StepBuilder::AppendRelayed(std::span<const DeviceId> receivers, std::span<const Flow> flows,
+                                std::vector<Flow>& transfers,
+                                std::vector<ExchangeStep>& collectives) const {
+  ExchangeStep gather{ExchangeStep::Kind::kAllGather, {receivers.begin(), receivers.end()}, {}};
+  if (HaveOneOwner(flows)) {
+    const DeviceId owner = flows[0].owners[0].device;
+    gather.group.insert(std::ranges::upper_bound(gather.group, owner), owner);
+    gather.flows.assign(flows.begin(), flows.end());
+    return collectives.push_back(std::move(gather));
+  }
+  std::vector<std::span<const DeviceId>> others(receivers.size());  // than each receiver
+  gather.flows.reserve(flows.size());
+  for (size_t f = 0; f < flows.size(); ++f) {
+    const Flow& flow = flows[f];
+    const size_t place = f % receivers.size();
+    const DeviceId relay = receivers[place];
+    if (f == place) {
+      std::vector<DeviceId> rest(receivers.begin(), receivers.end());
+      rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(place));
+      others[place] = lists_.Copy<DeviceId>(rest);
+    }
+    // The owner may want it, too.
+    std::vector<DeviceId> first;
+    std::ranges::copy_if(flow.destinations, std::back_inserter(first),
+                         [&](DeviceId to) { return to == relay || to == flow.owners[0].device; });
+    const Share relayed{relay, DemandOf(flow, relay), {}};
+    transfers.push_back({flow.boxes, flow.owners, lists_.Copy<DeviceId>(first), flow.demands});
+    gather.flows.push_back({flow.boxes, lists_.CopyOne(relayed), others[place], flow.demands});
+  }
+  collectives.push_back(std::move(gather));
 }
 
 // In two groups, neither waits for the other: owners send what they own to one of the others, too.
@@ -262,11 +412,9 @@ void StepBuilder::AppendGather(std::span<const DeviceId> group, std::span<const 
 
 // Whether the flows of an all-gather have one owner and go point to point.
 bool StepBuilder::IsDirect(std::span<const Flow> flows) const {
+  if (!HaveOneOwner(flows)) return false;
   int64_t elements = 0;
-  for (const Flow& flow : flows) {
-    if (flow.owners[0].device != flows[0].owners[0].device) return false;
-    elements += VolumeOf(flow.boxes) * ReceiversOf(flow);
-  }
+  for (const Flow& flow : flows) elements += VolumeOf(flow.boxes) * ReceiversOf(flow);
   return elements <= options_.direct_elements;
 }
 

@@ -21,6 +21,7 @@ class FlowsByGroup {
   explicit FlowsByGroup(SpanArena& lists) : lists_(lists) {}
 
   void Add(std::span<const DeviceId> group, const Flow& flow);
+  size_t groups() const { return groups_.size(); }
   // Calls visit(group, flows) for each group in the order of their devices, with its flows in the
   // order in which they were added.
   template <class Visit>
@@ -92,9 +93,25 @@ class StepBuilder {
 
   void AddBroadcast(const Flow& flow, FlowsByGroup& gathers, std::vector<Flow>& transfers);
   void AddSum(const Flow& flow);
-  void AddReduceAndBroadcast(Flow flow);
+  void AddReduceAndBroadcast(const Flow& flow);
+  // Halves of a sum for several destinations: the sum at one of them, and what it sends to the others.
+  struct Halves {
+    Flow reduce, broadcast;
+  };
+  Halves HalvesOf(const Flow& flow) const;
+  // Adds a sum whose owners send their shares to the destinations, or to one of them.
+  void AddDirectSum(const Flow& flow);
+  bool AreSmallSums(std::span<const Flow> flows) const;
+  // Whether the small sums are of more groups than devices.
+  bool AreSumsScattered() const;
+  void AppendSums(std::vector<ExchangeStep>& steps);
   void AppendBroadcasts(const FlowsByGroup& gathers, std::vector<Flow> transfers,
                         std::vector<ExchangeStep>& steps) const;
+  bool AreScattered(const FlowsByGroup& gathers) const;
+  // Broadcasts of several owners to the same devices, as an all-gather of these: each of them gets some
+  // from the owners.
+  void AppendRelayed(std::span<const DeviceId> receivers, std::span<const Flow> flows,
+                     std::vector<Flow>& transfers, std::vector<ExchangeStep>& collectives) const;
   // An all-gather in a group; or, where many of it own nothing, in two groups.
   void AppendGather(std::span<const DeviceId> group, std::span<const Flow> flows,
                     std::vector<Flow>& transfers, std::vector<ExchangeStep>& collectives) const;

@@ -165,7 +165,7 @@ class SeedChecker {
 
 TEST(RingEqualityTest, RandomStrategiesTrainLikeTheSerialModel) {
   SeedChecker checker;
-  checker.Run(0, 1000, 4);
+  checker.Run(0, 1040, 4);
   const StrategyCoverage& coverage = checker.coverage();
   const ExecutedPairs& executed = checker.executed();
   EXPECT_GE(executed.pairs, 250);
