@@ -39,6 +39,7 @@ class Emitter {
         moves_(x.dtype, options.outlines) {}
 
   void Run() {
+    if (!solved_.steps().empty()) AddToPieces();
     PlaceDemands();
     FindAliases();
     step_ = x_.first_step;
@@ -122,32 +123,88 @@ class Emitter {
     return options_.exchange.reduction == Reduction::kSum ? MoveKind::kAdd : MoveKind::kMax;
   }
 
+  // ---- terms of pieces
+
+  // Adds further terms to their pieces, in place where these are not kept. Apart from the sums of steps,
+  // so that devices that communicate alike have like tasks.
+  void AddToPieces() {
+    step_ = x_.first_step - 1;
+    std::vector<int32_t> microbatch(x_.pieces.size(), -1);  // of the terms so far; -1: none yet
+    for (size_t k = 0; k < x_.added.size(); ++k) {
+      const TensorExchange::AddedTerm& term = x_.added[k];
+      const auto p = static_cast<size_t>(term.piece);
+      const Piece& piece = x_.pieces[p];
+      const std::span<const Box> box(&piece.box, 1);
+      if (microbatch[p] < 0) {
+        microbatch[p] = MicrobatchOf(term.piece);
+        KeepPiece(term.piece);
+      }
+      microbatch[p] = std::max(microbatch[p], term.microbatch);
+      moves_.Add({Phase::kSum, piece.device, microbatch[p]}, Accumulate(),
+                 {FlowPlace::Within(x_.piece_buffers[x_.pieces.size() + k], piece.box),
+                  PiecePlace(term.piece)},
+                 box);
+    }
+    FlushMoves(Phase::kSum);
+    for (size_t p = 0; p < microbatch.size() && !x_.piece_microbatches.empty(); ++p) {
+      x_.piece_microbatches[p] = std::max(x_.piece_microbatches[p], microbatch[p]);
+    }
+  }
+
+  // Copies a piece that is kept into a buffer that may be overwritten.
+  void KeepPiece(int32_t number) {
+    const auto p = static_cast<size_t>(number);
+    if (!builder_.buffer(x_.piece_buffers[p]).persistent()) return;
+    const Piece& piece = x_.pieces[p];
+    const FlowPlace kept = PiecePlace(number);
+    x_.piece_buffers[p] = builder_.AddBuffer({.device = piece.device,
+                                              .kind = BufferKind::kActivation,
+                                              .tensor = x_.tensor,
+                                              .dtype = x_.dtype,
+                                              .box = piece.box});
+    moves_.Add({Phase::kSum, piece.device, MicrobatchOf(number)}, MoveKind::kCopy,
+               {kept, PiecePlace(number)}, std::span(&piece.box, 1));
+  }
+
   // ---- shares
 
-  // Where the share's value is (or will be, after the moves of phase kSum).
-  FlowPlace PlaceOf(const Flow& flow, const Share& share) {
+  // Where the share's value is (or will be, after the moves of phase kSum). `stage`: makes room for so
+  // many elements, packed, where terms have to be added elsewhere.
+  template <class Stage>
+  FlowPlace PlaceOf(const Flow& flow, const Share& share, Stage&& stage) {
     if (share.pieces.empty()) return DemandPlace(share.demand);
-    if (share.pieces.size() == 1) return PiecePlace(share.pieces[0]);
-    return SumTerms(flow, share);
+    const FlowPlace first = PiecePlace(share.pieces[0]);
+    if (share.pieces.size() == 1) return first;
+    if (AddsInPlace(flow, share)) {
+      AddTerms(flow, share, first);
+      return first;
+    }
+    const Slice slice = stage(VolumeOf(flow.boxes));
+    const FlowPlace sum = FlowPlace::Packed(slice.buffer, slice.offset);
+    AddTerms(flow, share, sum);
+    return sum;
+  }
+  // The same, in a buffer of its own.
+  FlowPlace PlaceOf(const Flow& flow, const Share& share) {
+    return PlaceOf(flow, share, [&](int64_t elements) {
+      return Slice{builder_.AddStaging(share.device, x_.dtype, elements), 0, elements};
+    });
+  }
+
+  bool AddsInPlace(const Flow& flow, const Share& share) const {
+    const int32_t first = share.pieces[0];
+    return flow.boxes.size() == 1 && x_.pieces[static_cast<size_t>(first)].box == flow.boxes[0] &&
+           MayOverwrite(first);
   }
 
   // Adds the terms of a share in their order.
-  FlowPlace SumTerms(const Flow& flow, const Share& share) {
-    const int32_t first = share.pieces[0];
-    const bool in_place = flow.boxes.size() == 1 &&
-                          x_.pieces[static_cast<size_t>(first)].box == flow.boxes[0] &&
-                          MayOverwrite(first);
-    const FlowPlace sum =
-        in_place ? PiecePlace(first)
-                 : FlowPlace::Packed(
-                       builder_.AddStaging(share.device, x_.dtype, VolumeOf(flow.boxes)), 0);
+  void AddTerms(const Flow& flow, const Share& share, const FlowPlace& sum) {
     int32_t microbatch = 0;  // of the terms so far
     for (size_t k = 0; k < share.pieces.size(); ++k) {
       microbatch = std::max(microbatch, MicrobatchOf(share.pieces[k]));
       moves_.Add({Phase::kSum, share.device, microbatch}, k == 0 ? MoveKind::kCopy : Accumulate(),
                  {PiecePlace(share.pieces[k]), sum}, flow.boxes);
     }
-    return sum;
   }
 
   int32_t MicrobatchOf(int32_t piece) const {
@@ -163,6 +220,14 @@ class Emitter {
   void PackInto(const Flow& flow, DeviceId device, const FlowPlace& from, const Slice& to) {
     moves_.Add({Phase::kPack, device}, MoveKind::kCopy,
                {from, FlowPlace::Packed(to.buffer, to.offset)}, flow.boxes);
+  }
+
+  // Brings a share to a packed place: its one piece, or the sum of its terms.
+  void PackShare(const Flow& flow, const Share& share, const Slice& to) {
+    if (share.pieces.size() > 1) {
+      return AddTerms(flow, share, FlowPlace::Packed(to.buffer, to.offset));
+    }
+    PackInto(flow, share.device, PlaceOf(flow, share), to);
   }
 
   // The staging buffers of the devices for the transfers of one step, in one direction; indexed by
@@ -247,18 +312,22 @@ class Emitter {
 
   void EmitTransfers(const ExchangeStep& step, TransferTask task) {
     StagingBuffers packed(step.group.back().index() + 1, kNoBuffer), received = packed;
+    const auto place_of = [&](const Flow& flow, const Share& share) {
+      return PlaceOf(flow, share,
+                     [&](int64_t elements) { return TakeStaging(share.device, elements, packed); });
+    };
     std::vector<Arrival> arrivals;
     arrivals.reserve(task.transfers.size());
     auto transfer = task.transfers.begin();
     for (const Flow& flow : step.flows) {
       if (flow.owners.size() == 1 && flow.destinations.size() == 1) {
         const DeviceId from = flow.owners[0].device, to = flow.destinations[0];
-        transfer->send = ContiguousShare(flow, from, PlaceOf(flow, flow.owners[0]), packed);
+        transfer->send = ContiguousShare(flow, from, place_of(flow, flow.owners[0]), packed);
         arrivals.push_back({&flow, to, ReceiveTransfer(flow, *transfer++, received)});
         continue;
       }
       absl::InlinedVector<FlowPlace, 2> shares;
-      for (const Share& share : flow.owners) shares.push_back(PlaceOf(flow, share));
+      for (const Share& share : flow.owners) shares.push_back(place_of(flow, share));
       for (DeviceId to : flow.destinations) {
         // The device's own share is the base of its sum.
         for (size_t s = 0; s < flow.owners.size(); ++s) {
@@ -358,22 +427,33 @@ class Emitter {
 
   // One contiguous, overwritable slice with a device's shares of all flows.
   Slice PlaceReduction(const StepCommunication& plan, const PieceUses& uses, DeviceId device) {
+    const auto slice = ReusableSlice(plan, uses, device);
+    const Slice place =
+        slice.value_or(Slice{builder_.AddStaging(device, x_.dtype, plan.total), 0, plan.total});
+    for (size_t f = 0; f < plan.flows.size(); ++f) {
+      const Flow& flow = *plan.flows[f];
+      const Share& share = *index_.ShareAt(flow, device);
+      if (slice.has_value()) {
+        PlaceOf(flow, share);
+      } else {
+        PackShare(flow, share, {place.buffer, plan.offsets[f], 0});
+      }
+    }
+    return place;
+  }
+
+  // Where a device's pieces hold its shares in this order, if that is one slice and may be overwritten.
+  std::optional<Slice> ReusableSlice(const StepCommunication& plan, const PieceUses& uses,
+                                     DeviceId device) const {
     SliceJoiner joiner;
-    std::vector<FlowPlace> each;
-    bool reusable = true;
     for (const Flow* flow : plan.flows) {
       const Share& share = *index_.ShareAt(*flow, device);
-      each.push_back(PlaceOf(*flow, share));
-      joiner.Add(each.back(), flow->boxes);
-      reusable &= share.pieces.size() > 1 || UsedOnlyThere(share.pieces[0], uses);
+      const bool is_reusable = share.pieces.size() > 1 ? AddsInPlace(*flow, share)
+                                                       : UsedOnlyThere(share.pieces[0], uses);
+      if (!is_reusable) return std::nullopt;
+      joiner.Add(PiecePlace(share.pieces[0]), flow->boxes);
     }
-    const auto slice = joiner.slice();
-    if (reusable && slice.has_value()) return *slice;
-    const BufferId staging = builder_.AddStaging(device, x_.dtype, plan.total);
-    for (size_t f = 0; f < plan.flows.size(); ++f) {
-      PackInto(*plan.flows[f], device, each[f], {staging, plan.offsets[f], 0});
-    }
-    return {staging, 0, plan.total};
+    return joiner.slice();
   }
 
   static PieceUses UsesIn(const ExchangeStep& step) {
@@ -393,15 +473,13 @@ class Emitter {
   }
 
   void EmitAllGather(const ExchangeStep& step, StepCommunication& plan) {
-    std::vector<FlowPlace> shares;
-    for (const Flow* flow : plan.flows) shares.push_back(PlaceOf(*flow, flow->owners[0]));
     std::vector<Slice> places;
     size_t f = 0;  // flows are laid out by owner, as ranks are
     for (DeviceId device : step.group) {
       const Slice place = PlaceGather(plan, device);
       for (; f < plan.flows.size() && plan.flows[f]->owners[0].device == device; ++f) {
-        PackInto(*plan.flows[f], device, shares[f],
-                 {place.buffer, place.offset + plan.offsets[f], 0});
+        PackShare(*plan.flows[f], plan.flows[f]->owners[0],
+                  {place.buffer, place.offset + plan.offsets[f], 0});
       }
       places.push_back(place);
     }

@@ -16,15 +16,23 @@ struct TensorExchange {
   TensorId tensor;
   DType dtype = DType::kFloat32;
   std::vector<Piece> pieces;
-  std::vector<BufferId> piece_buffers;
+  std::vector<BufferId> piece_buffers;  // of the pieces; behind them those of `added`
   // The microbatch that each piece is of: a device adds those of each by a task of its own, so that
   // the gradients of one microbatch make room for those of the next. Empty: all of one.
   std::vector<int32_t> piece_microbatches;
+  // Further terms of pieces (JoinTerms), each over the box of its piece, in the order in which they are
+  // added to it.
+  struct AddedTerm {
+    int32_t piece = 0;
+    int32_t microbatch = 0;
+  };
+  std::vector<AddedTerm> added;
   std::vector<Demand> demands;
   // kNoBuffer: to be chosen here, perhaps the buffer of a piece. Otherwise the value must arrive in
   // this one (a weight's persistent buffer).
   std::vector<BufferId> demand_buffers;
-  // The number of its first step in the keys of tasks: those of one tensor differ.
+  // The number of its first step in the keys of tasks: those of one tensor differ. Further terms are
+  // added in the step before.
   int32_t first_step = 0;
 };
 

@@ -6,6 +6,7 @@
 #include "graph/partition/exchange_tasks.h"
 #include "graph/partition/first_pod.h"
 #include "graph/partition/fragment.h"
+#include "graph/partition/join_terms.h"
 #include "graph/partition/step_communication.h"
 
 namespace partita {
@@ -113,16 +114,17 @@ class GroupMaker {
   // Precondition: AddPieces.
   void Solve() {
     if (x_.demands.empty() || IsLoaded(tensor_)) return;
+    JoinTerms(x_);
     solved_ = Exchange(x_.pieces, x_.demands, exchange_options());
   }
   const SolvedExchange& solved() const { return solved_; }
 
-  // Numbers the fragment's steps, which begin at `first_step`: conversions of pieces, the exchange,
-  // conversions of demands, each where there is one. Returns the number after them; nullopt where the
+  // Numbers the fragment's steps, which begin at `first_step`: conversions and sums of pieces, the
+  // exchange, conversions of demands, each where there is one. Returns the number after them; nullopt where the
   // watch gave the tensor up. Precondition: Solve.
   std::optional<int32_t> FindCommunications(int32_t first_step, const CommunicationWatch* watch) {
     if (x_.demands.empty()) return first_step;
-    x_.first_step = first_step + (ConvertsPieces() ? 1 : 0);
+    x_.first_step = first_step + (ConvertsPieces() || !x_.added.empty() ? 1 : 0);
     size_t steps = 1;
     if (!IsLoaded(tensor_)) {
       auto found = CommunicationsOf(x_, solved_, task_options(watch));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "graph/partition/join_terms.h"
 #include "tests/graph/partition/random_exchange.h"
 
 namespace partita {
@@ -70,6 +71,14 @@ class ExchangePatternsTest : public ::testing::Test {
     return static_cast<int>(std::count_if(
         graph_.tasks().begin(), graph_.tasks().end(),
         [](const Task& task) { return std::holds_alternative<MoveTask>(task.body); }));
+  }
+  int64_t MovesOf(TaskKey::Phase phase) const {
+    int64_t moves = 0;
+    for (const Task& task : graph_.tasks()) {
+      if (task.key.phase != phase) continue;
+      moves += static_cast<int64_t>(std::get<MoveTask>(task.body).moves.size());
+    }
+    return moves;
   }
 
   ExchangeCase c_;
@@ -287,6 +296,38 @@ TEST_F(ExchangePatternsTest, TwoConsumersAddOnTheirDeviceBeforeOneAllReduce) {
   EXPECT_EQ(MoveTasks(), 4);
 }
 
+TEST_F(ExchangePatternsTest, TermsOfADeviceOverOneBoxAreAddedOnceBeforeTheyAreCut) {
+  // Three gradients of a tensor on each of four devices, each of which wants a shard of their sum.
+  for (int d = 0; d < 4; ++d) {
+    for (int k = 0; k < 3; ++k) AddPiece(kFull, d, 4 * k + d);
+    AddDemand(Shard(d, 4, 1), d);
+  }
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("reduce_scatter", 1)));
+  EXPECT_EQ(MovesOf(TaskKey::Phase::kSum), 4 * 2);
+  ExpectFloatCopiesAgree();
+}
+
+TEST_F(ExchangePatternsTest, CopiesOfTermsAreAddedByEachOfTheirDevices) {
+  for (int d = 0; d < 4; ++d) {
+    for (int k = 0; k < 2; ++k) AddPiece(kFull, d, 2 * (d / 2) + k);
+    AddDemand(kFull, d);
+  }
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("all_reduce", 2)));
+  EXPECT_EQ(MovesOf(TaskKey::Phase::kSum), 4);
+  ExpectFloatCopiesAgree();
+}
+
+TEST_F(ExchangePatternsTest, TermsThatOtherDevicesHoldApartStayApart) {
+  // Device 2 has a copy of the first term of device 0 only, and the second term of device 1 is of a part.
+  for (int d = 0; d < 2; ++d) AddPiece(kFull, d, 2 * d), AddDemand(kFull, d);
+  AddPiece(kFull, 0, 1), AddPiece(Shard(0, 2), 1, 3), AddPiece(kFull, 2, 0);
+  TensorExchange x{.tensor = TensorId(0), .pieces = c_.pieces};
+  x.piece_buffers.assign(c_.pieces.size(), kNoBuffer);
+  JoinTerms(x);
+  EXPECT_EQ(x.pieces.size(), c_.pieces.size());
+  EXPECT_TRUE(x.added.empty());
+}
+
 TEST_F(ExchangePatternsTest, BiasGradientsOfFirstPartsStayBetweenThem) {
   for (int d : {0, 2}) AddPiece(kFull, d, d), AddDemand(kFull, d);
   EXPECT_THAT(Patterns(), ElementsAre(Pair("all_reduce", 1)));
@@ -319,6 +360,54 @@ TEST_F(ExchangePatternsTest, SmallBroadcastsGoWithTheTransfers) {
   c_.options.exchange.direct_elements = moved;
   EXPECT_THAT(Patterns(), ElementsAre(Pair("transfers", 2)));
   EXPECT_EQ(ElementsReceivedInAll(), 2 * moved);
+}
+
+TEST_F(ExchangePatternsTest, BroadcastsOfManyOwnersToTheSameDevicesAreGatheredByThese) {
+  // Owners of rows; two pairs of devices that want half of the columns each.
+  const auto of_owners = [this](int owners) {
+    c_.pieces.clear(), c_.demands.clear();
+    for (int k = 0; k < owners; ++k) AddPiece(Shard(k, owners), k, 0);
+    for (int d : {0, 1, 2, 3}) AddDemand(Shard(d / 2, 2, 1), owners + d);
+    return Patterns();
+  };
+  EXPECT_THAT(of_owners(4), ElementsAre(Pair("broadcast", 8)));
+  EXPECT_THAT(of_owners(6), ElementsAre(Pair("all_gather", 2), Pair("transfers", 2)));
+  EXPECT_EQ(ElementsReceivedInAll(), 2 * kRows * kColumns);
+}
+
+TEST_F(ExchangePatternsTest, SumsOfAllPairsAreSentAtOnce) {
+  int column = 0;
+  for (int d = 0; d < 4; ++d) {
+    for (int other = d + 1; other < 4; ++other, ++column) {
+      for (int device : {d, other}) {
+        AddPiece(Shard(column, 6, 1), device, device), AddDemand(Shard(column, 6, 1), device);
+      }
+    }
+  }
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("transfers", 1)));
+  EXPECT_EQ(ElementsReceivedInAll(), 2 * kRows * kColumns);
+  ExpectFloatCopiesAgree();
+}
+
+TEST_F(ExchangePatternsTest, SmallSumsOfMoreGroupsThanDevicesAreSentAtOnce) {
+  // Each three of five devices sum a box of three elements.
+  int boxes = 0;
+  for (int without = 0; without < 5; ++without) {
+    for (int other = without + 1; other < 5; ++other, ++boxes) {
+      Box box = Shard(boxes % 8, 8);
+      box[1] = BlockOf(kColumns, 2, boxes / 8);
+      for (int d = 0; d < 5; ++d) {
+        if (d != without && d != other) AddPiece(box, d, d), AddDemand(box, d);
+      }
+    }
+  }
+  const int64_t moved_by_one = 2 * 2 * 3;
+  c_.options.exchange.direct_elements = moved_by_one - 1;
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("all_reduce", 10)));
+  c_.options.exchange.direct_elements = moved_by_one;
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("transfers", 2)));
+  EXPECT_EQ(ElementsReceivedInAll(), 10 * moved_by_one);
+  ExpectFloatCopiesAgree();
 }
 
 TEST_F(ExchangePatternsTest, TransfersOfADeviceShareOneStagingBufferEachWay) {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/collective/algorithms.h"
+#include "graph/partition/join_terms.h"
 #include "graph/partition/step_communication.h"
 #include "graph/support/status_macros.h"
 #include "tests/testing/task_interpreter.h"
@@ -349,6 +350,9 @@ class Check {
       }
       x_.demand_buffers.push_back(id);
     }
+    piece_buffers_ = x_.piece_buffers;
+    JoinTerms(x_);
+    x_.first_step = 1;
     const SolvedExchange solved = Exchange(x_.pieces, x_.demands, c_.options.exchange);
     auto communications = CommunicationsOf(x_, solved, c_.options);
     AddExchangeTasks(x_, {solved, *communications}, c_.options, builder);
@@ -360,7 +364,7 @@ class Check {
       if (c_.demands[j].box.empty()) continue;
       if (x_.demand_buffers[j] == kNoBuffer) return absl::InternalError("a demand has no buffer");
       if (c_.preset[j] >= 0 &&
-          x_.demand_buffers[j] != x_.piece_buffers[static_cast<size_t>(c_.preset[j])]) {
+          x_.demand_buffers[j] != piece_buffers_[static_cast<size_t>(c_.preset[j])]) {
         return absl::InternalError("a chosen demand buffer was changed");
       }
       const Buffer& buffer = graph.buffer(x_.demand_buffers[j]);
@@ -373,7 +377,7 @@ class Check {
     for (size_t p = 0; p < c_.pieces.size(); ++p) {
       if (!c_.persistent[p]) continue;
       const DenseTensor kept = SliceOf(terms_.at(c_.pieces[p].term), c_.pieces[p].box);
-      RETURN_IF_ERROR(CompareBuffer(run, graph.buffer(x_.piece_buffers[p]), AsIntegers(kept),
+      RETURN_IF_ERROR(CompareBuffer(run, graph.buffer(piece_buffers_[p]), AsIntegers(kept),
                                     absl::StrCat("persistent piece ", p, " ", when)));
     }
     return absl::OkStatus();
@@ -396,6 +400,7 @@ class Check {
   std::mt19937_64& random_;
   std::map<int32_t, DenseTensor> terms_;
   TensorExchange x_;
+  std::vector<BufferId> piece_buffers_;  // indexed by piece of the case
 };
 
 }  // namespace
