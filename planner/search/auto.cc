@@ -109,13 +109,42 @@ bool AreFewerNear(int devices, const Graph& graph, const std::vector<WalkPoint>&
   });
 }
 
+// The same problem for half of the operators only, with the others as in its starts.
+SearchProblem HalfOf(const SearchProblem& problem, size_t begin) {
+  const std::span<const OpId> operators = problem.space.operators();
+  const size_t half = (operators.size() + 1) / 2;
+  std::vector<DecisionSubject> others;
+  for (size_t k = 0; k < operators.size(); ++k) {
+    if (k < begin || k >= begin + half) others.push_back(SubjectOf(operators[k]));
+  }
+  SearchProblem part = problem;
+  part.space = problem.space.Without(others);
+  return part;
+}
+
+// Dynamic programming for halves of the operators, with the others as in the start: sums of costs that
+// are wrong for all of them may be right for some.
+void AddProgramsOfHalves(const SearchProblem& problem, const Strategy& start, SearchState& state,
+                         std::vector<WalkPoint>& points) {
+  const size_t others = problem.space.operators().size() / 2;
+  const std::pair<const char*, size_t> halves[] = {
+      {"first", 0}, {"middle", others / 2}, {"last", others}};
+  for (const auto& [name, begin] : halves) {
+    if (others < 2 || state.Done()) return;
+    AddBestProgram(HalfOf(problem, begin), start,
+                   absl::StrCat("dynamic_programming of the ", name, " half"), state, points);
+  }
+}
+
 // Dynamic programming on all devices, on a quarter of them, and so on, where starts show that fewer
-// do: sums of costs do not tell what many devices cost that wait for each other.
-void AddDynamicProgramming(const SearchProblem& problem, SearchState& state,
+// do: sums of costs do not tell what many devices cost that wait for each other. `by_halves`: of halves of
+// the operators, too.
+void AddDynamicProgramming(const SearchProblem& problem, bool by_halves, SearchState& state,
                            std::vector<WalkPoint>& points) {
   if (points.empty() || state.Done()) return;
   const std::vector<WalkPoint> starts = points;
   AddBestProgram(problem, starts[0].strategy, "dynamic_programming", state, points);
+  if (by_halves) AddProgramsOfHalves(problem, starts[0].strategy, state, points);
   const bool tries_fewer = problem.on_fewer && problem.space.whole();
   for (int devices = problem.space.devices() / kFewerDevices;
        tries_fewer && devices > 1 && !state.Done() && AreFewerNear(devices, state.graph(), starts);
@@ -295,13 +324,15 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   if (state.Done()) return Finish(problem, put_off, state, points);
   // Was part of the search for pods, for less.
   const bool is_of_pods = state.to_beat() < with_stages;
-  if (!is_overlapped && !is_of_pods) AddDynamicProgramming(problem, state, points);
   const CandidateCount count = CountCandidates(problem.space, state);
+  const bool ends_locally = 3 * count.sum <= static_cast<double>(state.left());
+  if (!is_overlapped && !is_of_pods) {
+    AddDynamicProgramming(problem, ends_locally, state, points);
+  }
   const bool walked_all =
       count.combinations <= static_cast<double>(state.left()) && WalkAll(problem, state);
   // Two rounds of single decisions: what improves, and that nothing does.
   const auto kept = static_cast<int64_t>(2 * count.sum);
-  const bool ends_locally = 3 * count.sum <= static_cast<double>(state.left());
   if (is_of_stages && !has_recurrent) AddStages(problem, state, with_stages, points);
   const std::vector<WalkPoint> starts = points;
   if (ends_locally) {
