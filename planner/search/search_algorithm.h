@@ -172,7 +172,7 @@ struct SearchResult {
 using SearchFunction = absl::StatusOr<SearchResult> (*)(const SearchProblem&, const SearchOptions&);
 
 // Stages, pods, dynamic programming, descent by groups of operators, and annealing; where the budget
-// does for it, every combination, or single decisions at the end (auto.cc).
+// does for it, every combination, or halves of the operators and single decisions at the end (auto.cc).
 absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem, const SearchOptions& options);
 absl::StatusOr<SearchResult> SearchMcmc(const SearchProblem& problem, const SearchOptions& options);
 // All starts, and every combination of the space's candidates, all else as in the first start, by
