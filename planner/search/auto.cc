@@ -122,29 +122,31 @@ SearchProblem HalfOf(const SearchProblem& problem, size_t begin) {
   return part;
 }
 
-// Dynamic programming for halves of the operators, with the others as in the start: sums of costs that
-// are wrong for all of them may be right for some.
-void AddProgramsOfHalves(const SearchProblem& problem, const Strategy& start, SearchState& state,
-                         std::vector<WalkPoint>& points) {
+// The best of dynamic programming for halves of the operators, with the others as in the start, if there is
+// one: sums of costs that are wrong for all of them may be right for some.
+std::vector<WalkPoint> ProgramsOfHalves(const SearchProblem& problem,
+                                        std::span<const WalkPoint> start, SearchState& state) {
+  std::vector<WalkPoint> points;
   const size_t others = problem.space.operators().size() / 2;
+  if (others < 2 || start.empty()) return points;
   const std::pair<const char*, size_t> halves[] = {
       {"first", 0}, {"middle", others / 2}, {"last", others}};
   for (const auto& [name, begin] : halves) {
-    if (others < 2 || state.Done()) return;
-    AddBestProgram(HalfOf(problem, begin), start,
+    if (state.Done()) break;
+    AddBestProgram(HalfOf(problem, begin), start[0].strategy,
                    absl::StrCat("dynamic_programming of the ", name, " half"), state, points);
   }
+  std::stable_sort(points.begin(), points.end());
+  return points;
 }
 
 // Dynamic programming on all devices, on a quarter of them, and so on, where starts show that fewer
-// do: sums of costs do not tell what many devices cost that wait for each other. `by_halves`: of halves of
-// the operators, too.
-void AddDynamicProgramming(const SearchProblem& problem, bool by_halves, SearchState& state,
+// do: sums of costs do not tell what many devices cost that wait for each other.
+void AddDynamicProgramming(const SearchProblem& problem, SearchState& state,
                            std::vector<WalkPoint>& points) {
   if (points.empty() || state.Done()) return;
   const std::vector<WalkPoint> starts = points;
   AddBestProgram(problem, starts[0].strategy, "dynamic_programming", state, points);
-  if (by_halves) AddProgramsOfHalves(problem, starts[0].strategy, state, points);
   const bool tries_fewer = problem.on_fewer && problem.space.whole();
   for (int devices = problem.space.devices() / kFewerDevices;
        tries_fewer && devices > 1 && !state.Done() && AreFewerNear(devices, state.graph(), starts);
@@ -326,8 +328,10 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   const bool is_of_pods = state.to_beat() < with_stages;
   const CandidateCount count = CountCandidates(problem.space, state);
   const bool ends_locally = 3 * count.sum <= static_cast<double>(state.left());
+  const std::vector<WalkPoint> best_starts(points.begin(),
+                                           points.begin() + (points.empty() ? 0 : 1));
   if (!is_overlapped && !is_of_pods) {
-    AddDynamicProgramming(problem, ends_locally, state, points);
+    AddDynamicProgramming(problem, state, points);
   }
   const bool walked_all =
       count.combinations <= static_cast<double>(state.left()) && WalkAll(problem, state);
@@ -337,6 +341,9 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   const std::vector<WalkPoint> starts = points;
   if (ends_locally) {
     AddDescents(state, starts, descents, points);
+    // Behind the others, where walks are not to begin.
+    const std::vector<WalkPoint> of_halves = ProgramsOfHalves(problem, best_starts, state);
+    AddDescents(state, of_halves, descents, points);
   } else {
     AddGroups(state, descents, points);
   }
