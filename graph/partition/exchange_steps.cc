@@ -20,7 +20,7 @@ std::vector<DeviceId> OwnersOf(const Flow& flow) {
 }
 
 // Destinations of a flow with one owner, without that.
-int64_t ReceiversOf(const Flow& flow) {
+int64_t CountReceivers(const Flow& flow) {
   const DeviceId owner = flow.owners[0].device;
   return std::count_if(flow.destinations.begin(), flow.destinations.end(),
                        [owner](DeviceId device) { return device != owner; });
@@ -112,7 +112,7 @@ bool IsAllToAll(const ExchangeStep& step) {
   std::vector<bool> met(n * n, false);
   size_t pairs = 0;
   for (const Flow& flow : step.flows) {
-    if (flow.owners.size() != 1 || ReceiversOf(flow) != 1) return false;
+    if (flow.owners.size() != 1 || CountReceivers(flow) != 1) return false;
     const DeviceId from = flow.owners[0].device;
     for (DeviceId to : flow.destinations) {
       const size_t pair = rank[from.index()] * n + rank[to.index()];
@@ -185,7 +185,7 @@ void StepBuilder::Add(const Flow& flow) {
 void StepBuilder::AddBroadcast(const Flow& flow, FlowsByGroup& gathers,
                                std::vector<Flow>& transfers) {
   const DeviceId owner = flow.owners[0].device;
-  const bool is_pair = ReceiversOf(flow) == 1;
+  const bool is_pair = CountReceivers(flow) == 1;
   if (!options_.collectives || is_pair) return transfers.push_back(flow);
   group_.clear();
   std::set_union(&owner, &owner + 1, flow.destinations.begin(), flow.destinations.end(),
@@ -238,9 +238,13 @@ StepBuilder::Halves StepBuilder::HalvesOf(const Flow& flow) const {
     }
   }
   rest.erase(std::find(rest.begin(), rest.end(), root));
-  const Share finished{root, DemandOf(flow, root), {}};
   return {{flow.boxes, flow.owners, lists_.CopyOne(root), flow.demands},
-          {flow.boxes, lists_.CopyOne(finished), lists_.Copy<DeviceId>(rest), flow.demands}};
+          PassedOn(flow, root, lists_.Copy<DeviceId>(rest))};
+}
+
+Flow StepBuilder::PassedOn(const Flow& flow, DeviceId from, std::span<const DeviceId> to) const {
+  const Share finished{from, DemandOf(flow, from), {}};
+  return {flow.boxes, lists_.CopyOne(finished), to, flow.demands};
 }
 
 // Two shares commute.
@@ -355,13 +359,13 @@ bool StepBuilder::AreScattered(const FlowsByGroup& gathers) const {
 void StepBuilder::AppendRelayed(std::span<const DeviceId> receivers, std::span<const Flow> flows,
                                 std::vector<Flow>& transfers,
                                 std::vector<ExchangeStep>& collectives) const {
-  ExchangeStep gather{ExchangeStep::Kind::kAllGather, {receivers.begin(), receivers.end()}, {}};
+  std::vector<DeviceId> group(receivers.begin(), receivers.end());
   if (HaveOneOwner(flows)) {
     const DeviceId owner = flows[0].owners[0].device;
-    gather.group.insert(std::ranges::upper_bound(gather.group, owner), owner);
-    gather.flows.assign(flows.begin(), flows.end());
-    return collectives.push_back(std::move(gather));
+    group.insert(std::ranges::upper_bound(group, owner), owner);
+    return AppendGather(group, flows, transfers, collectives);
   }
+  ExchangeStep gather{ExchangeStep::Kind::kAllGather, group, {}};
   std::vector<std::span<const DeviceId>> others(receivers.size());  // than each receiver
   gather.flows.reserve(flows.size());
   for (size_t f = 0; f < flows.size(); ++f) {
@@ -377,9 +381,8 @@ void StepBuilder::AppendRelayed(std::span<const DeviceId> receivers, std::span<c
     std::vector<DeviceId> first;
     std::ranges::copy_if(flow.destinations, std::back_inserter(first),
                          [&](DeviceId to) { return to == relay || to == flow.owners[0].device; });
-    const Share relayed{relay, DemandOf(flow, relay), {}};
     transfers.push_back({flow.boxes, flow.owners, lists_.Copy<DeviceId>(first), flow.demands});
-    gather.flows.push_back({flow.boxes, lists_.CopyOne(relayed), others[place], flow.demands});
+    gather.flows.push_back(PassedOn(flow, relay, others[place]));
   }
   collectives.push_back(std::move(gather));
 }
@@ -397,14 +400,12 @@ void StepBuilder::AppendGather(std::span<const DeviceId> group, std::span<const 
   std::vector<Flow> of_owners, of_others;
   for (const Flow& flow : flows) {
     const DeviceId relay = parts.RelayOf(flow.owners[0].device);
-    const Share relayed{relay, DemandOf(flow, relay), {}};
     std::vector<DeviceId> owners, others;
     std::ranges::set_intersection(flow.destinations, parts.owners, std::back_inserter(owners));
     std::ranges::remove_copy(parts.others, std::back_inserter(others), relay);
     of_owners.push_back({flow.boxes, flow.owners, lists_.Copy<DeviceId>(owners), flow.demands});
     transfers.push_back({flow.boxes, flow.owners, lists_.CopyOne(relay), flow.demands});
-    of_others.push_back(
-        {flow.boxes, lists_.CopyOne(relayed), lists_.Copy<DeviceId>(others), flow.demands});
+    of_others.push_back(PassedOn(flow, relay, lists_.Copy<DeviceId>(others)));
   }
   collectives.push_back({kAllGather, parts.owners, std::move(of_owners)});
   collectives.push_back({kAllGather, parts.others, std::move(of_others)});
@@ -414,7 +415,7 @@ void StepBuilder::AppendGather(std::span<const DeviceId> group, std::span<const 
 bool StepBuilder::IsDirect(std::span<const Flow> flows) const {
   if (!HaveOneOwner(flows)) return false;
   int64_t elements = 0;
-  for (const Flow& flow : flows) elements += VolumeOf(flow.boxes) * ReceiversOf(flow);
+  for (const Flow& flow : flows) elements += VolumeOf(flow.boxes) * CountReceivers(flow);
   return elements <= options_.direct_elements;
 }
 

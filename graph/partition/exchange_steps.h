@@ -99,6 +99,8 @@ class StepBuilder {
     Flow reduce, broadcast;
   };
   Halves HalvesOf(const Flow& flow) const;
+  // A flow's value from one of its destinations, which has it in a demand, to others.
+  Flow PassedOn(const Flow& flow, DeviceId from, std::span<const DeviceId> to) const;
   // Adds a sum whose owners send their shares to the destinations, or to one of them.
   void AddDirectSum(const Flow& flow);
   bool AreSmallSums(std::span<const Flow> flows) const;

@@ -129,29 +129,23 @@ class Emitter {
   // so that devices that communicate alike have like tasks.
   void AddToPieces() {
     step_ = x_.first_step - 1;
-    std::vector<int32_t> microbatch(x_.pieces.size(), -1);  // of the terms so far; -1: none yet
     for (size_t k = 0; k < x_.added.size(); ++k) {
       const TensorExchange::AddedTerm& term = x_.added[k];
       const auto p = static_cast<size_t>(term.piece);
       const Piece& piece = x_.pieces[p];
-      const std::span<const Box> box(&piece.box, 1);
-      if (microbatch[p] < 0) {
-        microbatch[p] = MicrobatchOf(term.piece);
-        KeepPiece(term.piece);
-      }
-      microbatch[p] = std::max(microbatch[p], term.microbatch);
-      moves_.Add({Phase::kSum, piece.device, microbatch[p]}, Accumulate(),
+      KeepPiece(term.piece);
+      // Of all terms so far.
+      const int32_t microbatch = std::max(x_.MicrobatchOf(term.piece), term.microbatch);
+      if (!x_.piece_microbatches.empty()) x_.piece_microbatches[p] = microbatch;
+      moves_.Add({Phase::kSum, piece.device, microbatch}, Accumulate(),
                  {FlowPlace::Within(x_.piece_buffers[x_.pieces.size() + k], piece.box),
                   PiecePlace(term.piece)},
-                 box);
+                 std::span(&piece.box, 1));
     }
     FlushMoves(Phase::kSum);
-    for (size_t p = 0; p < microbatch.size() && !x_.piece_microbatches.empty(); ++p) {
-      x_.piece_microbatches[p] = std::max(x_.piece_microbatches[p], microbatch[p]);
-    }
   }
 
-  // Copies a piece that is kept into a buffer that may be overwritten.
+  // Copies a piece, if it is kept, into a buffer that may be overwritten.
   void KeepPiece(int32_t number) {
     const auto p = static_cast<size_t>(number);
     if (!builder_.buffer(x_.piece_buffers[p]).persistent()) return;
@@ -162,7 +156,7 @@ class Emitter {
                                               .tensor = x_.tensor,
                                               .dtype = x_.dtype,
                                               .box = piece.box});
-    moves_.Add({Phase::kSum, piece.device, MicrobatchOf(number)}, MoveKind::kCopy,
+    moves_.Add({Phase::kSum, piece.device, x_.MicrobatchOf(number)}, MoveKind::kCopy,
                {kept, PiecePlace(number)}, std::span(&piece.box, 1));
   }
 
@@ -201,14 +195,10 @@ class Emitter {
   void AddTerms(const Flow& flow, const Share& share, const FlowPlace& sum) {
     int32_t microbatch = 0;  // of the terms so far
     for (size_t k = 0; k < share.pieces.size(); ++k) {
-      microbatch = std::max(microbatch, MicrobatchOf(share.pieces[k]));
+      microbatch = std::max(microbatch, x_.MicrobatchOf(share.pieces[k]));
       moves_.Add({Phase::kSum, share.device, microbatch}, k == 0 ? MoveKind::kCopy : Accumulate(),
                  {PiecePlace(share.pieces[k]), sum}, flow.boxes);
     }
-  }
-
-  int32_t MicrobatchOf(int32_t piece) const {
-    return x_.piece_microbatches.empty() ? 0 : x_.piece_microbatches[static_cast<size_t>(piece)];
   }
 
   FlowPlace PiecePlace(int32_t piece) const {
@@ -433,10 +423,10 @@ class Emitter {
     for (size_t f = 0; f < plan.flows.size(); ++f) {
       const Flow& flow = *plan.flows[f];
       const Share& share = *index_.ShareAt(flow, device);
-      if (slice.has_value()) {
-        PlaceOf(flow, share);
-      } else {
+      if (!slice.has_value()) {
         PackShare(flow, share, {place.buffer, plan.offsets[f], 0});
+      } else if (share.pieces.size() > 1) {
+        AddTerms(flow, share, PiecePlace(share.pieces[0]));
       }
     }
     return place;

@@ -34,6 +34,10 @@ struct TensorExchange {
   // The number of its first step in the keys of tasks: those of one tensor differ. Further terms are
   // added in the step before.
   int32_t first_step = 0;
+
+  int32_t MicrobatchOf(int32_t piece) const {
+    return piece_microbatches.empty() ? 0 : piece_microbatches[static_cast<size_t>(piece)];
+  }
 };
 
 // Sees every communication of a tensor as it is found; false gives the tensor up.

@@ -2,27 +2,16 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <numeric>
 #include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "graph/partition/items_by_device.h"
 
 namespace partita {
 namespace {
-
-// Whether some device has several pieces.
-bool HasSeveralOfADevice(std::span<const Piece> pieces) {
-  std::vector<bool> met;
-  for (const Piece& piece : pieces) {
-    if (met.size() <= piece.device.index()) met.resize(2 * piece.device.index() + 1, false);
-    if (met[piece.device.index()]) return true;
-    met[piece.device.index()] = true;
-  }
-  return false;
-}
 
 // A term with its pieces, by device.
 struct TermPieces {
@@ -38,9 +27,11 @@ bool AreHeldAlike(const TermPieces& a, const TermPieces& b) {
 
 class TermJoiner {
  public:
-  explicit TermJoiner(TensorExchange& x) : x_(x), joined_into_(x.pieces.size(), -1) {}
+  explicit TermJoiner(TensorExchange& x)
+      : x_(x), by_device_(std::span<const Piece>(x.pieces)), joined_into_(x.pieces.size(), -1) {}
 
   void Run() {
+    if (!HasSeveralOfADevice()) return;
     FindTerms();
     std::sort(terms_.begin(), terms_.end(), [](const TermPieces& a, const TermPieces& b) {
       return std::tie(a.box, a.devices, a.term) < std::tie(b.box, b.devices, b.term);
@@ -58,26 +49,31 @@ class TermJoiner {
  private:
   const Piece& At(int32_t piece) const { return x_.pieces[static_cast<size_t>(piece)]; }
 
+  bool HasSeveralOfADevice() const {
+    bool found = false;
+    by_device_.ForEach(
+        [&](DeviceId, std::span<const int32_t> pieces) { found |= pieces.size() > 1; });
+    return found;
+  }
+
   // Terms of which a device has two pieces, or one that is empty, are left alone.
   void FindTerms() {
     absl::flat_hash_map<Box, int32_t> boxes;
     absl::flat_hash_map<int64_t, size_t> places;
-    std::vector<int32_t> by_device(x_.pieces.size());
-    std::iota(by_device.begin(), by_device.end(), 0);
-    std::stable_sort(by_device.begin(), by_device.end(),
-                     [this](int32_t a, int32_t b) { return At(a).device < At(b).device; });
-    for (int32_t p : by_device) {
-      const Piece& piece = At(p);
-      const auto next = static_cast<int32_t>(boxes.size());
-      const int32_t box = boxes.try_emplace(piece.box, next).first->second;
-      const auto [place, is_new] = places.try_emplace(piece.term, terms_.size());
-      if (is_new) terms_.push_back({piece.term, {}, {}, piece.box.empty() ? -1 : box});
-      TermPieces& term = terms_[place->second];
-      const bool is_second = !is_new && term.devices.back() == piece.device;
-      if (is_second || box != term.box) term.box = -1;
-      term.pieces.push_back(p);
-      term.devices.push_back(piece.device);
-    }
+    by_device_.ForEach([&](DeviceId, std::span<const int32_t> pieces) {
+      for (int32_t p : pieces) {
+        const Piece& piece = At(p);
+        const auto next = static_cast<int32_t>(boxes.size());
+        const int32_t box = boxes.try_emplace(piece.box, next).first->second;
+        const auto [place, is_new] = places.try_emplace(piece.term, terms_.size());
+        if (is_new) terms_.push_back({piece.term, {}, {}, piece.box.empty() ? -1 : box});
+        TermPieces& term = terms_[place->second];
+        const bool is_second = !is_new && term.devices.back() == piece.device;
+        if (is_second || box != term.box) term.box = -1;
+        term.pieces.push_back(p);
+        term.devices.push_back(piece.device);
+      }
+    });
   }
 
   // Adds each piece of a term to that of the first one on its device.
@@ -86,10 +82,6 @@ class TermJoiner {
       joined_into_[static_cast<size_t>(term.pieces[k])] = first.pieces[k];
       added_.push_back(term.pieces[k]);
     }
-  }
-
-  int32_t MicrobatchOf(int32_t piece) const {
-    return x_.piece_microbatches.empty() ? 0 : x_.piece_microbatches[static_cast<size_t>(piece)];
   }
 
   // Keeps the pieces that others are added to, and those that are not joined, in their order.
@@ -103,12 +95,12 @@ class TermJoiner {
       number[p] = static_cast<int32_t>(pieces.size());
       pieces.push_back(x_.pieces[p]);
       buffers.push_back(x_.piece_buffers[p]);
-      microbatches.push_back(MicrobatchOf(static_cast<int32_t>(p)));
+      microbatches.push_back(x_.MicrobatchOf(static_cast<int32_t>(p)));
     }
     for (int32_t piece : added_) {
       const auto p = static_cast<size_t>(piece);
       const int32_t into = number[static_cast<size_t>(joined_into_[p])];
-      x_.added.push_back({into, MicrobatchOf(piece)});
+      x_.added.push_back({into, x_.MicrobatchOf(piece)});
       buffers.push_back(x_.piece_buffers[p]);
     }
     x_.pieces = std::move(pieces);
@@ -117,6 +109,7 @@ class TermJoiner {
   }
 
   TensorExchange& x_;
+  const ItemsByDevice by_device_;  // pieces
   std::vector<TermPieces> terms_;
   std::vector<int32_t> joined_into_;  // indexed by piece: that of another term; -1: it stays
   std::vector<int32_t> added_;        // pieces that are joined into others, in their order
@@ -124,8 +117,6 @@ class TermJoiner {
 
 }  // namespace
 
-void JoinTerms(TensorExchange& x) {
-  if (HasSeveralOfADevice(x.pieces)) TermJoiner(x).Run();
-}
+void JoinTerms(TensorExchange& x) { TermJoiner(x).Run(); }
 
 }  // namespace partita

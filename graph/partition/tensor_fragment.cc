@@ -120,8 +120,8 @@ class GroupMaker {
   const SolvedExchange& solved() const { return solved_; }
 
   // Numbers the fragment's steps, which begin at `first_step`: conversions and sums of pieces, the
-  // exchange, conversions of demands, each where there is one. Returns the number after them; nullopt where the
-  // watch gave the tensor up. Precondition: Solve.
+  // exchange, conversions of demands, each where there is one. Returns the number after them; nullopt
+  // where the watch gave the tensor up. Precondition: Solve.
   std::optional<int32_t> FindCommunications(int32_t first_step, const CommunicationWatch* watch) {
     if (x_.demands.empty()) return first_step;
     x_.first_step = first_step + (ConvertsPieces() || !x_.added.empty() ? 1 : 0);

@@ -122,18 +122,18 @@ SearchProblem HalfOf(const SearchProblem& problem, size_t begin) {
   return part;
 }
 
-// The best of dynamic programming for halves of the operators, with the others as in the start, if there is
-// one: sums of costs that are wrong for all of them may be right for some.
-std::vector<WalkPoint> ProgramsOfHalves(const SearchProblem& problem,
-                                        std::span<const WalkPoint> start, SearchState& state) {
+// The best of dynamic programming for halves of the operators, with the others as in the start: sums of
+// costs that are wrong for all of them may be right for some.
+std::vector<WalkPoint> ProgramsOfHalves(const SearchProblem& problem, const Strategy& start,
+                                        SearchState& state) {
   std::vector<WalkPoint> points;
   const size_t others = problem.space.operators().size() / 2;
-  if (others < 2 || start.empty()) return points;
+  if (others < 2) return points;
   const std::pair<const char*, size_t> halves[] = {
       {"first", 0}, {"middle", others / 2}, {"last", others}};
   for (const auto& [name, begin] : halves) {
     if (state.Done()) break;
-    AddBestProgram(HalfOf(problem, begin), start[0].strategy,
+    AddBestProgram(HalfOf(problem, begin), start,
                    absl::StrCat("dynamic_programming of the ", name, " half"), state, points);
   }
   std::stable_sort(points.begin(), points.end());
@@ -326,24 +326,23 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   if (state.Done()) return Finish(problem, put_off, state, points);
   // Was part of the search for pods, for less.
   const bool is_of_pods = state.to_beat() < with_stages;
+  std::optional<Strategy> best_start;
+  if (!points.empty()) best_start = points[0].strategy;
+  if (!is_overlapped && !is_of_pods) AddDynamicProgramming(problem, state, points);
   const CandidateCount count = CountCandidates(problem.space, state);
-  const bool ends_locally = 3 * count.sum <= static_cast<double>(state.left());
-  const std::vector<WalkPoint> best_starts(points.begin(),
-                                           points.begin() + (points.empty() ? 0 : 1));
-  if (!is_overlapped && !is_of_pods) {
-    AddDynamicProgramming(problem, state, points);
-  }
   const bool walked_all =
       count.combinations <= static_cast<double>(state.left()) && WalkAll(problem, state);
   // Two rounds of single decisions: what improves, and that nothing does.
   const auto kept = static_cast<int64_t>(2 * count.sum);
+  const bool ends_locally = 3 * count.sum <= static_cast<double>(state.left());
   if (is_of_stages && !has_recurrent) AddStages(problem, state, with_stages, points);
   const std::vector<WalkPoint> starts = points;
   if (ends_locally) {
     AddDescents(state, starts, descents, points);
-    // Behind the others, where walks are not to begin.
-    const std::vector<WalkPoint> of_halves = ProgramsOfHalves(problem, best_starts, state);
-    AddDescents(state, of_halves, descents, points);
+    // Behind the others; walks are not to begin there.
+    if (best_start.has_value()) {
+      AddDescents(state, ProgramsOfHalves(problem, *best_start, state), descents, points);
+    }
   } else {
     AddGroups(state, descents, points);
   }
