@@ -25,6 +25,7 @@
 #include "graph/partition/items_by_device.h"
 #include "graph/partition/near_demands.h"
 #include "graph/partition/overlap_regions.h"
+#include "graph/partition/overlap_sums.h"
 #include "graph/partition/windows.h"
 
 namespace partita {
@@ -61,6 +62,12 @@ class OwnerChoice {
       const Share finished{DemandAt(demand).device, source, {}};
       steps.AddCopy(flow_of(demand, lists_.CopyOne(finished)));
     }
+  }
+
+  // Adds the flow of what a piece has of a demand.
+  void AddFlow(const OverlapSums::Part& part, StepBuilder& steps) {
+    const auto to = devices_.subspan(static_cast<size_t>(part.demand[0]), 1);
+    steps.Add({part.box, OwnerOf(part.piece), to, part.demand, part.adds});
   }
 
   void AddFlows(const Region& region, StepBuilder& steps) {
@@ -434,13 +441,21 @@ SolvedExchange Exchange(std::span<const Piece> pieces, std::span<const Demand> d
   solved.wants_ = Distinct(demands, std::span<const int32_t>(near.far));
   if (!solved.wants_.boxes.empty()) {
     std::optional<Regions> overlaps;
+    std::optional<OverlapSums> sums;
     if (grid.has_value() && complete.all && !near.far_overlap) {
       overlaps = OverlapRegions(solved.sources_, *grid, solved.wants_);
       if (overlaps.has_value()) SortByHolder(pieces, overlaps->list);
+    } else if (!grid.has_value() && options.collectives && options.reduction == Reduction::kSum) {
+      sums = FindOverlapSums(pieces, demands, solved.sources_, solved.wants_);
     }
-    solved.regions_ = overlaps.has_value()
-                          ? *std::move(overlaps)
-                          : FindRegions(solved.sources_, solved.wants_, solved.lists_);
+    if (sums.has_value()) {
+      for (const OverlapSums::Part& part : sums->parts) choice.AddFlow(part, steps);
+      solved.regions_.boxes = std::move(sums->boxes);
+    } else {
+      solved.regions_ = overlaps.has_value()
+                            ? *std::move(overlaps)
+                            : FindRegions(solved.sources_, solved.wants_, solved.lists_);
+    }
   }
   for (const Region& region : solved.regions_.list) choice.AddFlows(region, steps);
   solved.steps_ = std::move(steps).Finish();

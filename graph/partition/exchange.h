@@ -44,6 +44,9 @@ struct Flow {
   std::span<const Share> owners;           // by device; of replica groups by the first term
   std::span<const DeviceId> destinations;  // sorted
   std::span<const int32_t> demands;        // at destinations, that want all of the boxes; sorted
+  // Whether the value is added to what earlier flows bring there. All of the demand that no other
+  // flow brings is zero before.
+  bool adds = false;
 };
 
 // Flows that move together, in one collective or one group of transfers.

@@ -112,7 +112,7 @@ bool IsAllToAll(const ExchangeStep& step) {
   std::vector<bool> met(n * n, false);
   size_t pairs = 0;
   for (const Flow& flow : step.flows) {
-    if (flow.owners.size() != 1 || CountReceivers(flow) != 1) return false;
+    if (flow.adds || flow.owners.size() != 1 || CountReceivers(flow) != 1) return false;
     const DeviceId from = flow.owners[0].device;
     for (DeviceId to : flow.destinations) {
       const size_t pair = rank[from.index()] * n + rank[to.index()];
@@ -175,7 +175,7 @@ std::vector<size_t> FlowsByGroup::OrderOfFlows() const {
 }
 
 void StepBuilder::Add(const Flow& flow) {
-  const auto& [boxes, owners, to, demands] = flow;
+  const auto& [boxes, owners, to, demands, adds] = flow;
   if (owners.size() > 1) return AddSum(flow);
   if (to.size() > 1) return AddBroadcast(flow, gathers_, transfers_);
   (owners[0].device == to[0] ? local_ : transfers_).push_back(flow);

@@ -53,19 +53,21 @@ class Emitter {
   // ---- which buffer each demand gets
 
   // The piece whose buffer demand j can take: same box and device, and the only flow that reaches
-  // the demand is exactly that box with that piece leading this device's share (or the piece is the
-  // whole value).
+  // the demand, but for those that are added to it, is exactly that box with that piece leading this
+  // device's share (or the piece is the whole value).
   std::optional<int32_t> AliasOf(size_t j) const {
     const Demand& demand = x_.demands[j];
     const auto flows = index_.FlowsOf(j);
-    if (flows.size() != 1) return std::nullopt;
+    if (flows.empty()) return std::nullopt;
     const Flow& flow = *flows[0];
+    const auto added = flows.subspan(1);
+    if (!std::ranges::all_of(added, &Flow::adds)) return std::nullopt;
     if (flow.boxes.size() != 1 || flow.boxes[0] != demand.box) return std::nullopt;
     const Share* share = index_.ShareAt(flow, demand.device);
     if (share == nullptr || share->pieces.empty()) return std::nullopt;
     const int32_t piece = share->pieces[0];
     if (x_.pieces[static_cast<size_t>(piece)].box != demand.box) return std::nullopt;
-    const bool changes = flow.owners.size() > 1 || share->pieces.size() > 1;
+    const bool changes = flow.owners.size() > 1 || share->pieces.size() > 1 || !added.empty();
     if (changes && !MayOverwrite(piece)) return std::nullopt;
     return piece;
   }
@@ -98,12 +100,14 @@ class Emitter {
     for (BufferId id : x_.demand_buffers) is_alias_.push_back(of_pieces.contains(id));
   }
 
-  // Elements that no term covers are zero: those that no flow brings. The boxes of the flows to one
-  // demand are disjoint and inside it.
+  // Elements that no term covers are zero: those that no flow brings; and those to which all that come
+  // are added. The boxes of other flows to one demand are disjoint and inside it.
   void FillIfUncovered(size_t j) {
     const Demand& demand = x_.demands[j];
     int64_t covered = 0;
-    for (const Flow* flow : index_.FlowsOf(j)) covered += VolumeOf(flow->boxes);
+    for (const Flow* flow : index_.FlowsOf(j)) {
+      if (!flow->adds) covered += VolumeOf(flow->boxes);
+    }
     if (covered == demand.box.volume()) return;
     Move fill{MoveKind::kFill, {}, {x_.demand_buffers[j], demand.box, 0}, demand.box};
     builder_.AddTask({true, x_.tensor.value(), x_.first_step, Phase::kFill, demand.device.value(),
@@ -246,10 +250,11 @@ class Emitter {
     return FlowPlace::Within(x_.demand_buffers[d], x_.demands[d].box);
   }
 
-  // Brings a finished value to every demand of the device.
+  // Brings a value, finished or to be added, to every demand of the device.
   void Deliver(const Flow& flow, DeviceId device, const FlowPlace& from) {
+    const MoveKind kind = flow.adds ? Accumulate() : MoveKind::kCopy;
     index_.ForEachDemandAt(flow, device, [&](int32_t j) {
-      moves_.Add({Phase::kUnpack, device}, MoveKind::kCopy, {from, DemandPlace(j)}, flow.boxes);
+      moves_.Add({Phase::kUnpack, device}, kind, {from, DemandPlace(j)}, flow.boxes);
     });
   }
 
@@ -345,7 +350,7 @@ class Emitter {
   // Chooses where a transfer arrives: in a demand if that lies there as one slice and is not summed,
   // else in staging.
   FlowPlace ReceiveTransfer(const Flow& flow, Transfer& transfer, StagingBuffers& received) {
-    if (flow.owners.size() == 1) {
+    if (flow.owners.size() == 1 && !flow.adds) {
       const FlowPlace arrived = PrimaryPlace(flow, transfer.to);
       if (const auto slice = arrived.AsSlice(flow.boxes)) {
         transfer.receive = *slice;

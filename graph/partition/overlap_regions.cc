@@ -11,15 +11,19 @@ namespace {
 // Elements that a source may send, in multiples of the largest box of either side; and that all may
 // send, in multiples of what they have: where blocks have halos as large as themselves on every side,
 // along two dimensions, each element is wanted nine times.
-constexpr int64_t kMostSent = 2;
-constexpr int64_t kMostSentInAll = 8;
+struct Limits {
+  int64_t sent = 2;
+  int64_t sent_in_all = 8;
+};
+// The same of what a want gets, and all do: terms of each element.
+constexpr Limits kMostTerms = {8, 8};
 
 class OverlapWalk {
  public:
   OverlapWalk(const DistinctBoxes& sources, const BoxProduct& grid, const DistinctBoxes& wants)
       : sources_(sources), grid_(grid), wants_(wants), spans_(wants.boxes.size() * grid.rank()) {}
 
-  std::optional<Regions> Walk() {
+  std::optional<Regions> Walk(const Limits& limits) {
     size_t pairs = 0;
     int64_t in_all = 0, held = 0, most = 0;
     for (size_t w = 0; w < wants_.boxes.size(); ++w) {
@@ -32,13 +36,13 @@ class OverlapWalk {
       held += box.volume();
       most = std::max(most, box.volume());
     }
-    if (in_all > kMostSentInAll * held) return std::nullopt;
+    if (in_all > limits.sent_in_all * held) return std::nullopt;
     sent_.assign(sources_.boxes.size(), 0);
     std::vector<Box>& boxes = regions_.boxes.emplace_back();
     boxes.reserve(pairs);
     regions_.list.reserve(pairs);
     for (size_t w = 0; w < wants_.boxes.size(); ++w) AddPairs(w, boxes);
-    if (std::ranges::any_of(sent_, [&](int64_t sent) { return sent > kMostSent * most; })) {
+    if (std::ranges::any_of(sent_, [&](int64_t sent) { return sent > limits.sent * most; })) {
       return std::nullopt;
     }
     return std::move(regions_);
@@ -132,7 +136,16 @@ class OverlapWalk {
 
 std::optional<Regions> OverlapRegions(const DistinctBoxes& sources, const BoxProduct& grid,
                                       const DistinctBoxes& wants) {
-  return OverlapWalk(sources, grid, wants).Walk();
+  return OverlapWalk(sources, grid, wants).Walk({});
+}
+
+// Sources and wants change places.
+std::optional<Regions> OverlapsOfTerms(const DistinctBoxes& sources, const DistinctBoxes& wants,
+                                       const BoxProduct& grid) {
+  auto overlaps = OverlapWalk(wants, grid, sources).Walk(kMostTerms);
+  if (!overlaps.has_value()) return std::nullopt;
+  for (Region& region : overlaps->list) std::swap(region.pieces, region.demands);
+  return overlaps;
 }
 
 }  // namespace partita

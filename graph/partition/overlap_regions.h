@@ -17,4 +17,11 @@ namespace partita {
 std::optional<Regions> OverlapRegions(const DistinctBoxes& sources, const BoxProduct& grid,
                                       const DistinctBoxes& wants);
 
+// The same where sources have elements in common, whose sums are wanted, and wants have none: by
+// sources, then in row-major order. nullopt where one of the wants would get far more than any of the
+// boxes has, or all far more than they want.
+// `grid`: product of the wants.
+std::optional<Regions> OverlapsOfTerms(const DistinctBoxes& sources, const DistinctBoxes& wants,
+                                       const BoxProduct& grid);
+
 }  // namespace partita

@@ -105,7 +105,7 @@ class GroupMaker {
     const SolvedExchange solved = Exchange(x_.pieces, demands, exchange_options());
     for (const ExchangeStep& step : solved.steps()) {
       for (const Flow& flow : step.flows) {
-        if (flow.owners.size() > 1 || flow.owners[0].pieces.size() > 1) return true;
+        if (flow.adds || flow.owners.size() > 1 || flow.owners[0].pieces.size() > 1) return true;
       }
     }
     return false;

@@ -1,0 +1,149 @@
+#include "graph/partition/overlap_sums.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "graph/partition/box_product.h"
+#include "graph/partition/items_by_device.h"
+#include "graph/partition/overlap_regions.h"
+
+namespace partita {
+namespace {
+
+constexpr size_t kMostOfABox = 2;      // pieces
+constexpr size_t kMostOfADevice = 16;  // pieces
+// Least share of what is sent, as a divisor, that devices could add before to make regions better.
+constexpr int64_t kLeastShare = 8;
+
+bool HaveTermsOfTheirOwn(std::span<const Piece> pieces) {
+  std::vector<int64_t> terms;
+  terms.reserve(pieces.size());
+  for (const Piece& piece : pieces) terms.push_back(piece.term);
+  std::sort(terms.begin(), terms.end());
+  return std::adjacent_find(terms.begin(), terms.end()) == terms.end();
+}
+
+bool HaveAtMost(size_t most, const DistinctBoxes& boxes) {
+  return std::ranges::all_of(boxes.members,
+                             [most](const auto& members) { return members.size() <= most; });
+}
+
+int64_t CommonVolume(const Box& a, const Box& b) {
+  const std::optional<Box> common = Intersect(a, b);
+  return common.has_value() ? common->volume() : 0;
+}
+
+class SumFinder {
+ public:
+  SumFinder(std::span<const Piece> pieces, std::span<const Demand> demands,
+            const DistinctBoxes& sources, const DistinctBoxes& wants)
+      : pieces_(pieces), demands_(demands), sources_(sources), wants_(wants) {}
+
+  std::optional<OverlapSums> Find() {
+    const auto grid = BoxProduct::Of(wants_.boxes);
+    if (!grid.has_value() || !grid->IsDisjoint()) return std::nullopt;
+    auto overlaps = OverlapsOfTerms(sources_, wants_, *grid);
+    if (!overlaps.has_value()) return std::nullopt;
+    const auto added_before = AddedBefore();
+    if (!added_before.has_value() || *added_before * kLeastShare > SentBy(*overlaps)) {
+      return std::nullopt;
+    }
+    AddParts(overlaps->list);
+    sums_.boxes = std::move(overlaps->boxes);
+    return std::move(sums_);
+  }
+
+ private:
+  DeviceId DeviceOf(int32_t piece) const { return pieces_[static_cast<size_t>(piece)].device; }
+  DeviceId DeviceOfDemand(int32_t j) const { return demands_[static_cast<size_t>(j)].device; }
+
+  // Elements that devices send to others.
+  int64_t SentBy(const Regions& overlaps) const {
+    int64_t sent = 0;
+    for (const Region& region : overlaps.list) {
+      const DeviceId to = DeviceOfDemand(region.demands[0]);
+      for (int32_t piece : region.pieces) {
+        if (DeviceOf(piece) != to) sent += region.boxes[0].volume();
+      }
+    }
+    return sent;
+  }
+
+  // Elements of two pieces of one device that it does not want itself; nullopt where one has many.
+  std::optional<int64_t> AddedBefore() const {
+    std::vector<Demand> wanted;
+    for (const auto& members : wants_.members) {
+      wanted.push_back(demands_[static_cast<size_t>(members[0])]);
+    }
+    const ItemsByDevice wanted_by{std::span<const Demand>(wanted)};
+    int64_t added = 0;
+    bool are_many = false;
+    ItemsByDevice(pieces_).ForEach([&](DeviceId device, std::span<const int32_t> own) {
+      are_many |= own.size() > kMostOfADevice;
+      if (are_many) return;
+      for (size_t a = 0; a < own.size(); ++a) {
+        for (size_t b = 0; b < a; ++b) {
+          const auto common = Intersect(pieces_[static_cast<size_t>(own[a])].box,
+                                        pieces_[static_cast<size_t>(own[b])].box);
+          if (!common.has_value()) continue;
+          added += common->volume();
+          for (int32_t j : wanted_by.At(device)) {
+            added -= CommonVolume(*common, wanted[static_cast<size_t>(j)].box);
+          }
+        }
+      }
+    });
+    if (are_many) return std::nullopt;
+    return added;
+  }
+
+  // Adds the parts of each demand, in the order of its pieces: those of one operator are mostly disjoint.
+  void AddParts(std::span<const Region> overlaps) {
+    std::vector<std::vector<OverlapSums::Part>> by_demand(demands_.size());
+    for (const Region& region : overlaps) {
+      for (int32_t piece : region.pieces) {
+        by_demand[static_cast<size_t>(region.demands[0])].push_back(
+            {region.boxes, piece, region.demands});
+      }
+    }
+    for (std::vector<OverlapSums::Part>& parts : by_demand) {
+      std::ranges::sort(parts, {}, [this](const OverlapSums::Part& part) {
+        return std::pair(DeviceOf(part.piece) != DeviceOfDemand(part.demand[0]), part.piece);
+      });
+      FindAdded(parts);
+      sums_.parts.insert(sums_.parts.end(), parts.begin(), parts.end());
+    }
+  }
+
+  // Finds which parts of a demand have elements of earlier ones.
+  void FindAdded(std::span<OverlapSums::Part> parts) const {
+    if (parts.empty()) return;
+    int64_t left = demands_[static_cast<size_t>(parts[0].demand[0])].box.volume();
+    for (size_t k = 0; k < parts.size(); ++k) {
+      OverlapSums::Part& part = parts[k];
+      part.adds = left == 0 || std::ranges::any_of(parts.first(k), [&](const auto& before) {
+                    return CommonVolume(part.box[0], before.box[0]) > 0;
+                  });
+      if (!part.adds) left -= part.box[0].volume();
+    }
+  }
+
+  const std::span<const Piece> pieces_;
+  const std::span<const Demand> demands_;
+  const DistinctBoxes& sources_;
+  const DistinctBoxes& wants_;
+  OverlapSums sums_;
+};
+
+}  // namespace
+
+std::optional<OverlapSums> FindOverlapSums(std::span<const Piece> pieces,
+                                           std::span<const Demand> demands,
+                                           const DistinctBoxes& sources,
+                                           const DistinctBoxes& wants) {
+  if (!HaveAtMost(1, wants) || !HaveAtMost(kMostOfABox, sources)) return std::nullopt;
+  if (!HaveTermsOfTheirOwn(pieces)) return std::nullopt;
+  return SumFinder(pieces, demands, sources, wants).Find();
+}
+
+}  // namespace partita
