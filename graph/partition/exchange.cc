@@ -4,7 +4,8 @@
 //   2. cells   - cut every dimension at the ends of all distinct boxes; a cell is a grid box that
 //                some demand wants. Cells covered by the same pieces and wanted by the same demands
 //                form a *region*. Where nothing is summed, what a source has of a wanted box is one,
-//                whatever else wants some of it.
+//                whatever else wants some of it; and mostly where sums are of boxes that differ
+//                (overlap_sums.h).
 //   3. owners  - for each region choose which holder of each term serves which destination:
 //                *flows*.
 //   4. shape   - a flow's owners S and destinations D give its kind: local, all-reduce (S = D),
@@ -49,25 +50,36 @@ class OwnerChoice {
     devices_ = lists_.Copy<DeviceId>(to_);
   }
 
-  // Adds the flows of near demands, each of one of these boxes.
-  void AddNear(const NearDemands& near, std::span<const Box> boxes, StepBuilder& steps) {
-    const auto flow_of = [&](int32_t demand, std::span<const Share> owner) {
-      const Flow flow{boxes.first(1), owner, lists_.CopyOne(DemandAt(demand).device),
-                      lists_.CopyOne(demand)};
-      boxes = boxes.subspan(1);
-      return flow;
-    };
-    for (const auto& [demand, piece] : near.of_pieces) steps.Add(flow_of(demand, OwnerOf(piece)));
-    for (const auto& [demand, source] : near.of_demands) {
+  // Adds the flows of near demands, each of one of these boxes: those of pieces, and of other demands,
+  // which have to be finished.
+  void AddNear(const NearDemands& near, std::span<const Box> boxes, StepBuilder& steps) const {
+    for (size_t k = 0; k < near.of_pieces.size(); ++k) {
+      const auto& [demand, piece] = near.of_pieces[k];
+      steps.Add(NearFlow(demand, boxes.subspan(k, 1), OwnerOf(piece)));
+    }
+  }
+  void AddCopies(const NearDemands& near, std::span<const Box> boxes, StepBuilder& steps) const {
+    for (size_t k = 0; k < near.of_demands.size(); ++k) {
+      const auto& [demand, source] = near.of_demands[k];
       const Share finished{DemandAt(demand).device, source, {}};
-      steps.AddCopy(flow_of(demand, lists_.CopyOne(finished)));
+      const auto box = boxes.subspan(near.of_pieces.size() + k, 1);
+      steps.AddLast(NearFlow(demand, box, lists_.CopyOne(finished)));
     }
   }
 
-  // Adds the flow of what a piece has of a demand.
-  void AddFlow(const OverlapSums::Part& part, StepBuilder& steps) {
-    const auto to = devices_.subspan(static_cast<size_t>(part.demand[0]), 1);
-    steps.Add({part.box, OwnerOf(part.piece), to, part.demand, part.adds});
+  // Adds the flows of what pieces have of demands; `after_sums`: what they are added to may be the sum of
+  // other pieces.
+  void AddParts(std::span<const OverlapSums::Part> parts, bool after_sums,
+                StepBuilder& steps) const {
+    for (const OverlapSums::Part& part : parts) {
+      const auto to = devices_.subspan(static_cast<size_t>(part.demand[0]), 1);
+      const Flow flow{part.box, OwnerOf(part.piece), to, part.demand, part.adds};
+      if (after_sums && part.adds && flow.owners[0].device == to[0]) {
+        steps.AddLast(flow);
+      } else {
+        steps.Add(flow);
+      }
+    }
   }
 
   void AddFlows(const Region& region, StepBuilder& steps) {
@@ -115,6 +127,10 @@ class OwnerChoice {
     std::sort(to_.begin(), to_.end());
     to_.erase(std::unique(to_.begin(), to_.end()), to_.end());
     destinations_ = lists_.Copy<DeviceId>(to_);
+  }
+
+  Flow NearFlow(int32_t demand, std::span<const Box> box, std::span<const Share> owner) const {
+    return {box, owner, devices_.subspan(static_cast<size_t>(demand), 1), lists_.CopyOne(demand)};
   }
 
   // The piece's own share, as a list.
@@ -449,8 +465,12 @@ SolvedExchange Exchange(std::span<const Piece> pieces, std::span<const Demand> d
       sums = FindOverlapSums(pieces, demands, solved.sources_, solved.wants_);
     }
     if (sums.has_value()) {
-      for (const OverlapSums::Part& part : sums->parts) choice.AddFlow(part, steps);
-      solved.regions_.boxes = std::move(sums->boxes);
+      solved.part_boxes_ = std::move(sums->boxes);
+      solved.summed_ = std::move(sums->of_collectives);
+      choice.AddParts(sums->parts, !solved.summed_.boxes.empty(), steps);
+      if (!solved.summed_.boxes.empty()) {
+        solved.regions_ = FindRegions(solved.summed_, solved.wants_, solved.lists_);
+      }
     } else {
       solved.regions_ = overlaps.has_value()
                             ? *std::move(overlaps)
@@ -458,6 +478,7 @@ SolvedExchange Exchange(std::span<const Piece> pieces, std::span<const Demand> d
     }
   }
   for (const Region& region : solved.regions_.list) choice.AddFlows(region, steps);
+  choice.AddCopies(near, solved.near_boxes_, steps);
   solved.steps_ = std::move(steps).Finish();
   return solved;
 }

@@ -92,8 +92,9 @@ class SolvedExchange {
   friend SolvedExchange Exchange(std::span<const Piece> pieces, std::span<const Demand> demands,
                                  const ExchangeOptions& options);
 
-  DistinctBoxes sources_, wants_;
+  DistinctBoxes sources_, wants_, summed_;  // summed_: sources whose sums others are added to
   std::vector<Box> near_boxes_;
+  std::vector<std::vector<Box>> part_boxes_;
   Regions regions_;
   SpanArena lists_;
   std::vector<ExchangeStep> steps_;

@@ -178,7 +178,7 @@ void StepBuilder::Add(const Flow& flow) {
   const auto& [boxes, owners, to, demands, adds] = flow;
   if (owners.size() > 1) return AddSum(flow);
   if (to.size() > 1) return AddBroadcast(flow, gathers_, transfers_);
-  (owners[0].device == to[0] ? local_ : transfers_).push_back(flow);
+  (owners[0].device == to[0] ? local_ : adds ? added_ : transfers_).push_back(flow);
 }
 
 // Of one owner to several destinations: at least one is another device.
@@ -263,13 +263,15 @@ int32_t StepBuilder::DemandOf(const Flow& flow, DeviceId device) const {
   return -1;
 }
 
+// Transfers whose values are added come behind those that bring what they are added to.
 std::vector<ExchangeStep> StepBuilder::Finish() && {
   std::vector<ExchangeStep> steps;
   if (!local_.empty()) steps.push_back({ExchangeStep::Kind::kLocal, {}, std::move(local_)});
   AppendSums(steps);
+  transfers_.insert(transfers_.end(), added_.begin(), added_.end());
   AppendBroadcasts(gathers_, std::move(transfers_), steps);
   AppendBroadcasts(late_gathers_, std::move(late_transfers_), steps);
-  if (!copies_.empty()) steps.push_back({ExchangeStep::Kind::kLocal, {}, std::move(copies_)});
+  if (!last_.empty()) steps.push_back({ExchangeStep::Kind::kLocal, {}, std::move(last_)});
   return steps;
 }
 

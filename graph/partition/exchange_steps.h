@@ -76,8 +76,8 @@ class StepBuilder {
         late_gathers_(lists) {}
 
   void Add(const Flow& flow);
-  // Adds a copy from a finished demand to another one of its device, behind all other flows.
-  void AddCopy(const Flow& flow) { copies_.push_back(flow); }
+  // Adds a flow of one device behind those of other steps.
+  void AddLast(const Flow& flow) { last_.push_back(flow); }
   // Adds an all-reduce for each of several groups that sum the same terms.
   void AddReplicas(std::span<const Flow> flows);
   std::vector<ExchangeStep> Finish() &&;
@@ -124,7 +124,7 @@ class StepBuilder {
   std::span<const Demand> demands_;
   const ExchangeOptions& options_;
   SpanArena& lists_;
-  std::vector<Flow> local_, copies_, transfers_, late_transfers_;
+  std::vector<Flow> local_, last_, transfers_, added_, late_transfers_;
   std::map<AllReduceGroup, std::vector<Flow>> all_reduces_;
   FlowsByGroup reduces_, gathers_, late_gathers_;
   std::vector<DeviceId> group_;  // of the flow at hand

@@ -10,7 +10,10 @@
 namespace partita {
 namespace {
 
-constexpr size_t kMostOfABox = 2;      // pieces
+// Pieces of one box that are sent one by one; and from which on they send so much more than others that
+// these need not be added before.
+constexpr size_t kMostOfAPair = 2;
+constexpr size_t kLeastOfACollective = 8;
 constexpr size_t kMostOfADevice = 16;  // pieces
 // Least share of what is sent, as a divisor, that devices could add before to make regions better.
 constexpr int64_t kLeastShare = 8;
@@ -23,9 +26,21 @@ bool HaveTermsOfTheirOwn(std::span<const Piece> pieces) {
   return std::adjacent_find(terms.begin(), terms.end()) == terms.end();
 }
 
-bool HaveAtMost(size_t most, const DistinctBoxes& boxes) {
-  return std::ranges::all_of(boxes.members,
-                             [most](const auto& members) { return members.size() <= most; });
+// The boxes of pieces that are sent one by one, and those of collectives.
+struct SplitBoxes {
+  DistinctBoxes of_parts, of_collectives;
+};
+// nullopt where some are neither.
+std::optional<SplitBoxes> SplitByCount(const DistinctBoxes& sources) {
+  SplitBoxes split;
+  for (size_t k = 0; k < sources.boxes.size(); ++k) {
+    const size_t count = sources.members[k].size();
+    if (count > kMostOfAPair && count < kLeastOfACollective) return std::nullopt;
+    DistinctBoxes& boxes = count <= kMostOfAPair ? split.of_parts : split.of_collectives;
+    boxes.boxes.push_back(sources.boxes[k]);
+    boxes.members.push_back(sources.members[k]);
+  }
+  return split;
 }
 
 int64_t CommonVolume(const Box& a, const Box& b) {
@@ -35,14 +50,14 @@ int64_t CommonVolume(const Box& a, const Box& b) {
 
 class SumFinder {
  public:
-  SumFinder(std::span<const Piece> pieces, std::span<const Demand> demands,
-            const DistinctBoxes& sources, const DistinctBoxes& wants)
-      : pieces_(pieces), demands_(demands), sources_(sources), wants_(wants) {}
+  SumFinder(std::span<const Piece> pieces, std::span<const Demand> demands, SplitBoxes sources,
+            const DistinctBoxes& wants)
+      : pieces_(pieces), demands_(demands), sources_(std::move(sources)), wants_(wants) {}
 
   std::optional<OverlapSums> Find() {
     const auto grid = BoxProduct::Of(wants_.boxes);
     if (!grid.has_value() || !grid->IsDisjoint()) return std::nullopt;
-    auto overlaps = OverlapsOfTerms(sources_, wants_, *grid);
+    auto overlaps = OverlapsOfTerms(sources_.of_parts, wants_, *grid);
     if (!overlaps.has_value()) return std::nullopt;
     const auto added_before = AddedBefore();
     if (!added_before.has_value() || *added_before * kLeastShare > SentBy(*overlaps)) {
@@ -50,6 +65,7 @@ class SumFinder {
     }
     AddParts(overlaps->list);
     sums_.boxes = std::move(overlaps->boxes);
+    sums_.of_collectives = std::move(sources_.of_collectives);
     return std::move(sums_);
   }
 
@@ -69,8 +85,13 @@ class SumFinder {
     return sent;
   }
 
-  // Elements of two pieces of one device that it does not want itself; nullopt where one has many.
+  // Elements of two pieces of one device, sent one by one, that it does not want itself; nullopt where
+  // one has many.
   std::optional<int64_t> AddedBefore() const {
+    std::vector<Piece> sent;
+    for (const auto& members : sources_.of_parts.members) {
+      for (int32_t piece : members) sent.push_back(pieces_[static_cast<size_t>(piece)]);
+    }
     std::vector<Demand> wanted;
     for (const auto& members : wants_.members) {
       wanted.push_back(demands_[static_cast<size_t>(members[0])]);
@@ -78,21 +99,22 @@ class SumFinder {
     const ItemsByDevice wanted_by{std::span<const Demand>(wanted)};
     int64_t added = 0;
     bool are_many = false;
-    ItemsByDevice(pieces_).ForEach([&](DeviceId device, std::span<const int32_t> own) {
-      are_many |= own.size() > kMostOfADevice;
-      if (are_many) return;
-      for (size_t a = 0; a < own.size(); ++a) {
-        for (size_t b = 0; b < a; ++b) {
-          const auto common = Intersect(pieces_[static_cast<size_t>(own[a])].box,
-                                        pieces_[static_cast<size_t>(own[b])].box);
-          if (!common.has_value()) continue;
-          added += common->volume();
-          for (int32_t j : wanted_by.At(device)) {
-            added -= CommonVolume(*common, wanted[static_cast<size_t>(j)].box);
+    ItemsByDevice(std::span<const Piece>(sent))
+        .ForEach([&](DeviceId device, std::span<const int32_t> own) {
+          are_many |= own.size() > kMostOfADevice;
+          if (are_many) return;
+          for (size_t a = 0; a < own.size(); ++a) {
+            for (size_t b = 0; b < a; ++b) {
+              const auto common = Intersect(sent[static_cast<size_t>(own[a])].box,
+                                            sent[static_cast<size_t>(own[b])].box);
+              if (!common.has_value()) continue;
+              added += common->volume();
+              for (int32_t j : wanted_by.At(device)) {
+                added -= CommonVolume(*common, wanted[static_cast<size_t>(j)].box);
+              }
+            }
           }
-        }
-      }
-    });
+        });
     if (are_many) return std::nullopt;
     return added;
   }
@@ -115,14 +137,16 @@ class SumFinder {
     }
   }
 
-  // Finds which parts of a demand have elements of earlier ones.
+  // Finds which parts of a demand have elements of earlier ones, or of what collectives bring.
   void FindAdded(std::span<OverlapSums::Part> parts) const {
     if (parts.empty()) return;
     int64_t left = demands_[static_cast<size_t>(parts[0].demand[0])].box.volume();
     for (size_t k = 0; k < parts.size(); ++k) {
       OverlapSums::Part& part = parts[k];
-      part.adds = left == 0 || std::ranges::any_of(parts.first(k), [&](const auto& before) {
-                    return CommonVolume(part.box[0], before.box[0]) > 0;
+      const auto overlaps = [&](const Box& box) { return CommonVolume(part.box[0], box) > 0; };
+      part.adds = left == 0 || std::ranges::any_of(sources_.of_collectives.boxes, overlaps) ||
+                  std::ranges::any_of(parts.first(k), [&](const OverlapSums::Part& before) {
+                    return overlaps(before.box[0]);
                   });
       if (!part.adds) left -= part.box[0].volume();
     }
@@ -130,7 +154,7 @@ class SumFinder {
 
   const std::span<const Piece> pieces_;
   const std::span<const Demand> demands_;
-  const DistinctBoxes& sources_;
+  SplitBoxes sources_;
   const DistinctBoxes& wants_;
   OverlapSums sums_;
 };
@@ -141,9 +165,12 @@ std::optional<OverlapSums> FindOverlapSums(std::span<const Piece> pieces,
                                            std::span<const Demand> demands,
                                            const DistinctBoxes& sources,
                                            const DistinctBoxes& wants) {
-  if (!HaveAtMost(1, wants) || !HaveAtMost(kMostOfABox, sources)) return std::nullopt;
-  if (!HaveTermsOfTheirOwn(pieces)) return std::nullopt;
-  return SumFinder(pieces, demands, sources, wants).Find();
+  const bool is_wanted_twice =
+      std::ranges::any_of(wants.members, [](const auto& members) { return members.size() > 1; });
+  if (is_wanted_twice || !HaveTermsOfTheirOwn(pieces)) return std::nullopt;
+  auto split = SplitByCount(sources);
+  if (!split.has_value() || split->of_parts.boxes.empty()) return std::nullopt;
+  return SumFinder(pieces, demands, *std::move(split), wants).Find();
 }
 
 }  // namespace partita
