@@ -54,6 +54,12 @@ void BoxProduct::FindBoxes(const std::vector<Box>& boxes) {
   }
 }
 
+std::optional<BoxProduct> BoxProduct::OfDisjoint(const std::vector<Box>& boxes) {
+  auto product = Of(boxes);
+  if (product.has_value() && !product->IsDisjoint()) product.reset();
+  return product;
+}
+
 bool BoxProduct::IsDisjoint() const {
   return std::all_of(axes_.begin(), axes_.end(), [](const BoxAxis& axis) {
     return std::adjacent_find(axis.begin(), axis.end(),

@@ -17,6 +17,8 @@ class BoxProduct {
   // nullopt where some combination is missing. Precondition: boxes are distinct, at least one, all of
   // one rank.
   static std::optional<BoxProduct> Of(const std::vector<Box>& boxes);
+  // The same; nullopt, too, where two of the boxes have an element in common.
+  static std::optional<BoxProduct> OfDisjoint(const std::vector<Box>& boxes);
 
   size_t rank() const { return axes_.size(); }
   const BoxAxis& axis(size_t d) const { return axes_[d]; }

@@ -433,13 +433,6 @@ void SortByHolder(std::span<const Piece> pieces, std::vector<Region>& regions) {
   regions = std::move(sorted);
 }
 
-// The product of the boxes of pieces, if they are one and have no elements in common.
-std::optional<BoxProduct> DisjointGrid(const DistinctBoxes& sources) {
-  auto grid = BoxProduct::Of(sources.boxes);
-  if (grid.has_value() && !grid->IsDisjoint()) grid.reset();
-  return grid;
-}
-
 }  // namespace
 
 SolvedExchange Exchange(std::span<const Piece> pieces, std::span<const Demand> demands,
@@ -447,7 +440,7 @@ SolvedExchange Exchange(std::span<const Piece> pieces, std::span<const Demand> d
   SolvedExchange solved;
   solved.sources_ = Distinct(pieces);
   if (solved.sources_.boxes.empty()) return solved;
-  const auto grid = DisjointGrid(solved.sources_);
+  const auto grid = BoxProduct::OfDisjoint(solved.sources_.boxes);
   const CompletePieces complete = FindCompletePieces(pieces, solved.sources_, grid.has_value());
   const NearDemands near = FindNearDemands(pieces, demands, complete);
   solved.near_boxes_ = BoxesOf(near, demands);

@@ -55,8 +55,8 @@ class SumFinder {
       : pieces_(pieces), demands_(demands), sources_(std::move(sources)), wants_(wants) {}
 
   std::optional<OverlapSums> Find() {
-    const auto grid = BoxProduct::Of(wants_.boxes);
-    if (!grid.has_value() || !grid->IsDisjoint()) return std::nullopt;
+    const auto grid = BoxProduct::OfDisjoint(wants_.boxes);
+    if (!grid.has_value()) return std::nullopt;
     auto overlaps = OverlapsOfTerms(sources_.of_parts, wants_, *grid);
     if (!overlaps.has_value()) return std::nullopt;
     const auto added_before = AddedBefore();
@@ -97,25 +97,33 @@ class SumFinder {
       wanted.push_back(demands_[static_cast<size_t>(members[0])]);
     }
     const ItemsByDevice wanted_by{std::span<const Demand>(wanted)};
+    const ItemsByDevice sent_by{std::span<const Piece>(sent)};
     int64_t added = 0;
     bool are_many = false;
-    ItemsByDevice(std::span<const Piece>(sent))
-        .ForEach([&](DeviceId device, std::span<const int32_t> own) {
-          are_many |= own.size() > kMostOfADevice;
-          if (are_many) return;
-          for (size_t a = 0; a < own.size(); ++a) {
-            for (size_t b = 0; b < a; ++b) {
-              const auto common = Intersect(sent[static_cast<size_t>(own[a])].box,
-                                            sent[static_cast<size_t>(own[b])].box);
-              if (!common.has_value()) continue;
-              added += common->volume();
-              for (int32_t j : wanted_by.At(device)) {
-                added -= CommonVolume(*common, wanted[static_cast<size_t>(j)].box);
-              }
-            }
-          }
-        });
+    sent_by.ForEach([&](DeviceId device, std::span<const int32_t> own) {
+      are_many |= own.size() > kMostOfADevice;
+      if (!are_many) added += AddedBeforeOn(own, sent, wanted_by.At(device), wanted);
+    });
     if (are_many) return std::nullopt;
+    return added;
+  }
+
+  // The same of a device with these of the pieces and demands.
+  static int64_t AddedBeforeOn(std::span<const int32_t> own, std::span<const Piece> pieces,
+                               std::span<const int32_t> own_demands,
+                               std::span<const Demand> demands) {
+    int64_t added = 0;
+    for (size_t a = 0; a < own.size(); ++a) {
+      for (size_t b = 0; b < a; ++b) {
+        const auto common = Intersect(pieces[static_cast<size_t>(own[a])].box,
+                                      pieces[static_cast<size_t>(own[b])].box);
+        if (!common.has_value()) continue;
+        added += common->volume();
+        for (int32_t j : own_demands) {
+          added -= CommonVolume(*common, demands[static_cast<size_t>(j)].box);
+        }
+      }
+    }
     return added;
   }
 
