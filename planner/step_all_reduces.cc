@@ -10,13 +10,10 @@ namespace partita {
 namespace {
 
 // Whether the task has to wait for one of an operator.
-bool Waits(const StepFragments& step, const Fragment& fragment, TaskId task) {
+bool Waits(PartsByOp parts, const Fragment& fragment, TaskId task) {
   return std::any_of(fragment.edges.begin(), fragment.edges.end(), [&](const Fragment::Edge& edge) {
-    if (edge.task != task) return false;
-    const auto tasks = step.operators[edge.op.index()]->graph.tasks();
-    return std::any_of(tasks.begin(), tasks.end(), [&](const Task& before) {
-      return std::get<ComputeTask>(before.body).device == edge.device;
-    });
+    return edge.task == task &&
+           std::ranges::count(parts[edge.op.index()], edge.device, &Part::device) > 0;
   });
 }
 
@@ -51,7 +48,7 @@ void StepAllReduces::FindOfLink(const StepFragments& step, const Strategy& strat
     const bool is_chosen =
         std::any_of(strategy.algorithms.begin(), strategy.algorithms.end(),
                     [&](const AlgorithmChoice& choice) { return choice.collective == id; });
-    if (is_chosen || Waits(step, fragment, task)) break;
+    if (is_chosen || Waits(cache_.parts(), fragment, task)) break;
     const int32_t number = number_of(link, task);
     if (number < 0) continue;
     all_reduces_.push_back({id, static_cast<int32_t>(link), &std::get<CollectiveTask>(one.body)});

@@ -236,9 +236,8 @@ absl::Status FragmentCache::AddConfig(OpId anchor, const ParallelConfig& config)
   const auto& wanted = IsOfFirstPod() ? configured->pod_parts : configured->parts;
   configured->fragments.reserve(wanted.size());
   for (size_t f = 0; f < wanted.size(); ++f) {
-    const Operator& op = graph_.op(followers_[anchor.index()][f]);
     OperatorFragment& fragment = configured->fragments.emplace_back(
-        MakeOperatorFragment(graph_, op, wanted[f], nullptr, options_));
+        FragmentOf(followers_[anchor.index()][f], wanted[f], nullptr));
     Register(fragment, sizeof(fragment) + HeapBytesOf(fragment));
   }
   configured->id = NextId();
@@ -250,6 +249,12 @@ absl::Status FragmentCache::AddConfig(OpId anchor, const ParallelConfig& config)
                          HeapBytesOf(configured->pod_parts));
   configs_[ClassOf(anchor)].emplace(config, std::move(configured));
   return absl::OkStatus();
+}
+
+OperatorFragment FragmentCache::FragmentOf(OpId op, std::span<const Part> parts,
+                                           const WeightLayouts* layouts) const {
+  if (use_ == Use::kExchanges) return {};
+  return MakeOperatorFragment(graph_, graph_.op(op), parts, layouts, options_);
 }
 
 std::vector<std::vector<Part>> FragmentCache::PodParts(
@@ -344,8 +349,8 @@ absl::Status FragmentCache::AddUpdates(size_t weight, LaidOut& laid_out) {
   const WeightLayouts& layouts = IsOfFirstPod() ? laid_out.pod_layouts : laid_out.layouts;
   laid_out.fragments.reserve(parts.size());
   for (size_t u = 0; u < parts.size(); ++u) {
-    OperatorFragment& fragment = laid_out.fragments.emplace_back(
-        MakeOperatorFragment(graph_, graph_.op(updates_[weight][u]), parts[u], &layouts, options_));
+    OperatorFragment& fragment =
+        laid_out.fragments.emplace_back(FragmentOf(updates_[weight][u], parts[u], &layouts));
     Register(fragment, sizeof(fragment) + HeapBytesOf(fragment));
   }
   laid_out.stores.reserve(kept_tensors_[weight].size());

@@ -34,8 +34,9 @@ class FragmentCache {
 
   // Purpose of fragments.
   enum class Use : uint8_t {
-    kPlan,    // tasks of a task graph
-    kPricing  // the same tasks, but moves have outlines only, unless native formats are chosen
+    kPlan,     // tasks of a task graph
+    kPricing,  // the same tasks, but moves have outlines only, unless native formats are chosen
+    kExchanges  // those of tensors alone, as for pricing: of operators and updates parts, but no tasks
   };
   // Creates an empty cache. The graph outlives it.
   FragmentCache(const Graph& graph, PartitionOptions options, Use use = Use::kPlan);
@@ -158,6 +159,9 @@ class FragmentCache {
   absl::Status AddConfig(OpId anchor, const ParallelConfig& config);
   void Configure(OpId anchor, Configured& configured);
   bool IsOfFirstPod() const { return options_.pod_devices > 0; }
+  // The fragment of an operator's parts; `layouts`: of an update.
+  OperatorFragment FragmentOf(OpId op, std::span<const Part> parts,
+                              const WeightLayouts* layouts) const;
   // The parts of the first pod, of each operator; none where all are wanted.
   std::vector<std::vector<Part>> PodParts(const std::vector<std::vector<Part>>& parts) const;
   absl::Status FindLayouts(const Strategy& strategy);
@@ -185,7 +189,7 @@ class FragmentCache {
   // Keeps a tensor's exchange for the decisions of the strategy at hand.
   const TensorFragments* AddFound(TensorId id, Key key, std::shared_ptr<Exchanged> exchanged);
   // Whether fragments have outlines only, and may be those of several tensors.
-  bool IsOutlined() const { return use_ == Use::kPricing && !options_.native_formats; }
+  bool IsOutlined() const { return use_ != Use::kPlan && !options_.native_formats; }
   Key KeyOfTensor(TensorId id, std::span<const AlgorithmChoice> algorithms,
                   const Strategy& strategy);
   int32_t AlgorithmsId(size_t tensor, std::span<const AlgorithmChoice> algorithms);

@@ -71,7 +71,7 @@ absl::StatusOr<std::optional<Strategy>> OfAllPodsWithCollectives(
     const std::function<bool()>& interrupted) {
   ASSIGN_OR_RETURN(Strategy of_all, pods.OfAllPods(of_pod.strategy));
   ASSIGN_OR_RETURN(const auto tensors, TensorsWithCollectives(pods, of_pod.strategy));
-  FragmentCache cache(pods.whole().graph(), OptionsOf(pods), FragmentCache::Use::kPricing);
+  FragmentCache cache(pods.whole().graph(), OptionsOf(pods), FragmentCache::Use::kExchanges);
   StepFragments step;
   ASSIGN_OR_RETURN(const bool is_found, cache.Find(of_all, step, interrupted));
   if (!is_found) return std::nullopt;

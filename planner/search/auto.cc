@@ -1,14 +1,15 @@
 // Several searches in turn. The starts on fewer devices; those for pods of two nodes, with their stages
 // cut in two; unless stages that work at the same time are far faster there, the starts on all devices
-// that are not behind on fewer, and the best with its stages cut in two. Where stages work at the same
-// time without pods of two nodes, starts for parts of the devices as pods, those near the best changed
-// by groups of operators for a while; where none do, the best strategies of pods, and the best that
-// dynamic programming makes of them, on all devices and on fewer; where the budget does for every
-// combination, all of them. Then the best changed by groups of operators as long as that makes it
+// that are not behind on fewer; but for recurrent models branches side by side, changed by groups of
+// operators for a while where they are near the best, as are the starts; the best with its stages cut in
+// two. Where stages work at the same time without pods of two nodes, starts for parts of the devices as
+// pods, those near the best changed by groups for a while; where none do, the best strategies of pods,
+// and the best that dynamic programming makes of them, on all devices and on fewer; where the budget
+// does for every combination, all of them. Then the best changed by groups as long as that makes it
 // faster, where problems are small each start; the starts that were put off; annealing from the best of
-// all, where problems are small again and again, first from the starts; and where the budget does for it,
-// single decisions until none improves the best. Ends early where the best takes no more than the lower
-// bound.
+// all, where problems are small again and again, first from the starts; and where the budget does for
+// it, single decisions until none improves the best. Ends early where the best takes no more than the
+// lower bound.
 #include <algorithm>
 #include <span>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "planner/search/dynamic_programming.h"
 #include "planner/search/improve_groups.h"
 #include "planner/search/improve_stages.h"
+#include "planner/search/list_placement.h"
 #include "planner/space/recurrent_layers.h"
 #include "planner/space/stage_moves.h"
 
@@ -160,6 +162,26 @@ void AddDynamicProgramming(const SearchProblem& problem, SearchState& state,
   std::stable_sort(points.begin(), points.end());
 }
 
+// Adds the best that list placement makes, where it may be faster. The points are, and stay, the best
+// first. Returns it, and the best of the others.
+std::vector<WalkPoint> AddListPlacement(const SearchProblem& problem, SearchState& state,
+                                        std::vector<WalkPoint>& points) {
+  // What smaller pods found has such branches already.
+  if (points.empty() || state.Done() || problem.found_starts > 0) return {};
+  std::vector<WalkPoint> placed;
+  const auto stop = [&state] { return state.IsStopped(); };
+  for (NamedStrategy& start : ListPlacements(problem, points[0].strategy, state.to_beat(), stop)) {
+    if (state.Done()) break;
+    if (!AddStart(problem, std::move(start), FarBehind(state), state, placed)) break;
+  }
+  const auto best = std::min_element(placed.begin(), placed.end());
+  if (best == placed.end()) return {};
+  std::vector<WalkPoint> both = {*best, points[0]};
+  points.push_back(*best);
+  std::stable_sort(points.begin(), points.end());
+  return both;
+}
+
 // Improves a point by groups, larger ones first, and adds what is faster. The points are, and stay, the
 // best first.
 void AddImproved(const WalkPoint& from, int64_t budget, GroupDescents& descents,
@@ -169,7 +191,7 @@ void AddImproved(const WalkPoint& from, int64_t budget, GroupDescents& descents,
   std::stable_sort(points.begin(), points.end());
 }
 
-// Improves starts for pods that are near the best for a while.
+// Improves those that are near the best for a while.
 void AddContenders(SearchState& state, std::span<const WalkPoint> contenders,
                    GroupDescents& descents, std::vector<WalkPoint>& points) {
   for (const WalkPoint& point : contenders) {
@@ -306,6 +328,8 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   ASSIGN_OR_RETURN(
       std::vector<WalkPoint> points,
       EvaluateStarts(problem, of_experts, state, {kMostOfGatheredWalks, &put_off, look}));
+  std::vector<WalkPoint> contenders;
+  if (!is_recurrent && problem.space.whole()) contenders = AddListPlacement(problem, state, points);
   // Where recurrent layers are stages that work at the same time, others gain nothing.
   const bool has_recurrent = is_recurrent && HasStages(problem, state);
   if (is_of_stages && !found_stages && !has_recurrent) {
@@ -313,6 +337,7 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   }
   const Nanos with_stages = state.to_beat();
   GroupDescents descents(problem, state, kGroups);
+  AddContenders(state, contenders, descents, points);
   // Sums of costs do not tell what stages save that work at the same time.
   const bool is_overlapped = is_of_stages && HasStages(problem, state);
   if (is_overlapped && !found_stages) {

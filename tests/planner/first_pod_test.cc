@@ -9,11 +9,14 @@
 #include <random>
 #include <string>
 #include <tuple>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "graph/parallel/pods.h"
 #include "graph/partition/fragment_cache.h"
 #include "planner/space/search_space.h"
+#include "planner/step_all_reduces.h"
 #include "tests/planner/fixture.h"
 #include "tests/testing/cases.h"
 #include "tests/testing/ok.h"
@@ -85,6 +88,55 @@ TEST_P(FirstPodTest, HasTheTasksOfAllPodsInWhichItTakesPart) {
   }
   // What all pods do together is one task.
   EXPECT_GT(tasks, 2 * of_pod);
+}
+
+// Tasks by key, with the devices of communication.
+std::map<TaskKey, std::pair<std::string, std::vector<DeviceId>>> ByKey(const TaskGraph& graph) {
+  std::map<TaskKey, std::pair<std::string, std::vector<DeviceId>>> tasks;
+  for (const Task& task : graph.tasks()) {
+    const auto* collective = std::get_if<CollectiveTask>(&task.body);
+    tasks[task.key] = {collective == nullptr ? "" : collective->algorithm, DevicesOf(task)};
+  }
+  return tasks;
+}
+
+// What a cache for exchanges alone leaves out is no part of them.
+TEST_P(FirstPodTest, ExchangesNeedNoTasksOfOperators) {
+  const Graph one = TrainingGraphOf(GetParam(), 8);
+  const Graph all = TrainingGraphOf(GetParam(), 8 * kPods.count);
+  const SearchSpace space(one, kPods.devices);
+  FragmentCache with(all, OptionsOf(0), FragmentCache::Use::kPricing);
+  FragmentCache without(all, OptionsOf(0), FragmentCache::Use::kExchanges);
+  std::mt19937_64 random(4);
+  const auto build = [](FragmentCache& cache, const Strategy& strategy, StepFragments& step) {
+    ASSERT_TRUE(Ok(cache.Find(strategy, step)));
+    for (FragmentCache::Missing& missing : cache.missing()) {
+      ASSERT_EQ(cache.Build(missing, cache.Solve(missing, strategy), strategy, step),
+                absl::OkStatus());
+    }
+  };
+  size_t tasks = 0;
+  for (int round = 0; round < CasesOf(4); ++round) {
+    const Strategy strategy = Ok(StrategyOfPods(one, all, space.RandomStrategy(random), kPods));
+    StepFragments step, exchanges;
+    build(with, strategy, step);
+    build(without, strategy, exchanges);
+    for (const ChainLink& link : with.chain()) {
+      const TaskGraph& graph = exchanges.FragmentOf(link).graph;
+      if (!link.is_tensor) {
+        EXPECT_TRUE(graph.tasks().empty());
+        continue;
+      }
+      EXPECT_EQ(ByKey(graph), ByKey(step.FragmentOf(link).graph));
+      tasks += graph.tasks().size();
+    }
+    StepAllReduces of_step(with), of_exchanges(without);
+    const auto number_of = [](size_t, TaskId task) { return task.value(); };
+    of_step.Find(step, strategy, number_of);
+    of_exchanges.Find(exchanges, strategy, number_of);
+    EXPECT_EQ(of_step.BucketsOf(Bytes(1 << 30)), of_exchanges.BucketsOf(Bytes(1 << 30)));
+  }
+  EXPECT_GT(tasks, 100u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, FirstPodTest, testing::Values("lenet", "gpt_tiny", "nmt_tiny"));
