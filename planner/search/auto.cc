@@ -1,12 +1,11 @@
 // Several searches in turn. The starts on fewer devices; those for pods of two nodes, with their stages
 // cut in two; unless stages that work at the same time are far faster there, the starts on all devices
-// that are not behind on fewer; but for recurrent models branches side by side, changed by groups of
-// operators for a while where they are near the best, as are the starts; the best with its stages cut in
-// two. Where stages work at the same time without pods of two nodes, starts for parts of the devices as
-// pods, those near the best changed by groups for a while; where none do, the best strategies of pods,
-// and the best that dynamic programming makes of them, on all devices and on fewer; where the budget
-// does for every combination, all of them. Then the best changed by groups as long as that makes it
-// faster, where problems are small each start; the starts that were put off; annealing from the best of
+// that are not behind on fewer; but for recurrent models branches side by side, where that is far
+// faster; the best with its stages cut in two. Where stages work at the same time without pods of two
+// nodes, starts for parts of the devices as pods, those near the best changed by groups of operators for
+// a while; where none do, the best strategies of pods, and the best that dynamic programming makes of
+// them, on all devices and on fewer; where the budget does for every combination, all of them. Then the
+// best changed by groups of operators as long as that makes it faster, where problems are small each start; the starts that were put off; annealing from the best of
 // all, where problems are small again and again, first from the starts; and where the budget does for
 // it, single decisions until none improves the best. Ends early where the best takes no more than the
 // lower bound.
@@ -42,6 +41,8 @@ constexpr Grouping kGroups[] = {Grouping::kOfShapes, Grouping::kOfLike, Grouping
 constexpr double kNear = 1.05;
 // Pods of nodes of which a start takes at most so many times the best are worth a search of their own.
 constexpr double kNearForPods = 1.125;
+// What starts take, in multiples of what branches side by side take that are far faster.
+constexpr double kWithoutBranches = 1.25;
 // What takes less than so many times the best is improved by groups for so many evaluations, which
 // shows what is in it.
 constexpr double kContends = 1.25;
@@ -162,24 +163,23 @@ void AddDynamicProgramming(const SearchProblem& problem, SearchState& state,
   std::stable_sort(points.begin(), points.end());
 }
 
-// Adds the best that list placement makes, where it may be faster. The points are, and stay, the best
-// first. Returns it, and the best of the others.
-std::vector<WalkPoint> AddListPlacement(const SearchProblem& problem, SearchState& state,
-                                        std::vector<WalkPoint>& points) {
+// Adds the best that list placement makes, where it is far faster than the starts: where it is not,
+// what begins with those finds more. The points are, and stay, the best first.
+void AddListPlacement(const SearchProblem& problem, SearchState& state,
+                      std::vector<WalkPoint>& points) {
   // What smaller pods found has such branches already.
-  if (points.empty() || state.Done() || problem.found_starts > 0) return {};
+  if (points.empty() || state.Done() || problem.found_starts > 0) return;
+  const Nanos most = TimesOf(state.to_beat(), 1 / kWithoutBranches);
   std::vector<WalkPoint> placed;
   const auto stop = [&state] { return state.IsStopped(); };
-  for (NamedStrategy& start : ListPlacements(problem, points[0].strategy, state.to_beat(), stop)) {
+  for (NamedStrategy& start : ListPlacements(problem, points[0].strategy, most, stop)) {
     if (state.Done()) break;
-    if (!AddStart(problem, std::move(start), FarBehind(state), state, placed)) break;
+    if (!AddStart(problem, std::move(start), most, state, placed)) break;
   }
   const auto best = std::min_element(placed.begin(), placed.end());
-  if (best == placed.end()) return {};
-  std::vector<WalkPoint> both = {*best, points[0]};
-  points.push_back(*best);
+  if (best == placed.end()) return;
+  points.push_back(std::move(*best));
   std::stable_sort(points.begin(), points.end());
-  return both;
 }
 
 // Improves a point by groups, larger ones first, and adds what is faster. The points are, and stay, the
@@ -191,7 +191,7 @@ void AddImproved(const WalkPoint& from, int64_t budget, GroupDescents& descents,
   std::stable_sort(points.begin(), points.end());
 }
 
-// Improves those that are near the best for a while.
+// Improves starts for pods that are near the best for a while.
 void AddContenders(SearchState& state, std::span<const WalkPoint> contenders,
                    GroupDescents& descents, std::vector<WalkPoint>& points) {
   for (const WalkPoint& point : contenders) {
@@ -328,8 +328,7 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   ASSIGN_OR_RETURN(
       std::vector<WalkPoint> points,
       EvaluateStarts(problem, of_experts, state, {kMostOfGatheredWalks, &put_off, look}));
-  std::vector<WalkPoint> contenders;
-  if (!is_recurrent && problem.space.whole()) contenders = AddListPlacement(problem, state, points);
+  if (!is_recurrent && problem.space.whole()) AddListPlacement(problem, state, points);
   // Where recurrent layers are stages that work at the same time, others gain nothing.
   const bool has_recurrent = is_recurrent && HasStages(problem, state);
   if (is_of_stages && !found_stages && !has_recurrent) {
@@ -337,7 +336,6 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   }
   const Nanos with_stages = state.to_beat();
   GroupDescents descents(problem, state, kGroups);
-  AddContenders(state, contenders, descents, points);
   // Sums of costs do not tell what stages save that work at the same time.
   const bool is_overlapped = is_of_stages && HasStages(problem, state);
   if (is_overlapped && !found_stages) {

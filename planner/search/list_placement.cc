@@ -5,6 +5,7 @@
 #include <numeric>
 #include <optional>
 #include <utility>
+#include <variant>
 
 #include "absl/container/flat_hash_map.h"
 #include "planner/expert/splits.h"
@@ -50,6 +51,7 @@ class ListPlacer {
     std::vector<NamedStrategy> placed;
     FindChains();
     if (!HasBranches() || !FindTimes()) return placed;
+    FindSums();
     const std::vector<Allocation> allocations = Allocations();
     const size_t count = std::min(kPlacements, allocations.size());
     for (size_t k = 0; k < count; ++k) {
@@ -140,6 +142,24 @@ class ListPlacer {
     return true;
   }
 
+  // Finds how long the chains' gradients take to be summed over all pods, on one device of each.
+  void FindSums() {
+    sums_.assign(chains_.size(), 0);
+    if (problem_.evaluator.options().pods == nullptr) return;
+    Strategy whole = base_;
+    for (OpId op : graph_.anchors()) whole.configs[op.index()] = ConfigOf(op, {0, 1});
+    const auto step = problem_.evaluator.EvaluateStep(whole);
+    if (!step.ok()) return;
+    for (size_t t = 0; t < step->tasks.tasks().size(); ++t) {
+      const Task& task = step->tasks.tasks()[t];
+      if (!std::holds_alternative<CollectiveTask>(task.body)) continue;
+      for (OpId maker : graph_.producers(TensorId(task.key.subject))) {
+        const OpId anchor = graph_.op(maker).anchor;
+        if (anchor != kNoOp) sums_[chain_of_[anchor.index()]] += step->durations[t].value();
+      }
+    }
+  }
+
   // The longest paths from each chain to the end.
   std::vector<int64_t> PathsBehind(const std::vector<size_t>& allocation) const {
     std::vector<int64_t> paths(chains_.size(), 0);
@@ -207,6 +227,7 @@ class ListPlacer {
     std::stable_sort(order.begin(), order.end(),
                      [&](size_t a, size_t b) { return paths[a] > paths[b]; });
     free_at_.assign(static_cast<size_t>(problem_.space.devices()), 0);
+    summed_ = free_at_;
     spans_.assign(chains_.size(), {});
     ends_.assign(chains_.size(), 0);
     Strategy strategy = base_;
@@ -218,23 +239,29 @@ class ListPlacer {
     return strategy;
   }
 
-  // Puts a chain on so many devices, where it ends first.
+  // Puts a chain on so many devices: where it and its sums end first.
   void Place(size_t c, int count, int64_t time) {
-    ends_[c] = kNever;
+    std::pair<int64_t, int64_t> least = {kNever, kNever};
     for (DeviceSpan span : SpansFor(c, count)) {
       const int64_t end = EndOn(c, span, time);
-      if (end >= ends_[c]) continue;
+      const std::pair<int64_t, int64_t> ends = {std::max(end, MostOf(summed_, span) + sums_[c]),
+                                                end};
+      if (ends >= least) continue;
+      least = ends;
       spans_[c] = span;
-      ends_[c] = end;
     }
+    ends_[c] = least.second;
     for (int32_t d = 0; d < spans_[c].count; ++d) {
-      free_at_[static_cast<size_t>(spans_[c].first + d)] = ends_[c];
+      const auto device = static_cast<size_t>(spans_[c].first + d);
+      free_at_[device] = ends_[c];
+      summed_[device] += sums_[c];
     }
   }
 
-  // Spans that a chain may go to: those of the chains before it, then those that are free first.
+  // Spans that a chain may go to: those of the chains before it, those that are free first, and those
+  // with the least to sum.
   std::vector<DeviceSpan> SpansFor(size_t c, int32_t count) const {
-    std::vector<DeviceSpan> spans, others;
+    std::vector<DeviceSpan> spans, all;
     for (size_t maker : chains_[c].before) {
       const DeviceSpan of_maker = spans_[maker];
       for (int32_t d = 0; d < of_maker.count; d += count) {
@@ -242,22 +269,26 @@ class ListPlacer {
       }
     }
     for (int32_t first = 0; first + count <= problem_.space.devices(); first += count) {
-      others.push_back({first, count});
+      all.push_back({first, count});
     }
-    std::stable_sort(others.begin(), others.end(),
-                     [&](DeviceSpan a, DeviceSpan b) { return FreeAt(a) < FreeAt(b); });
-    others.resize(std::min(others.size(), kFreeSpans));
-    spans.insert(spans.end(), others.begin(), others.end());
+    for (const std::vector<int64_t>* times : {&free_at_, &summed_}) {
+      std::vector<DeviceSpan> others = all;
+      std::stable_sort(others.begin(), others.end(), [&](DeviceSpan a, DeviceSpan b) {
+        return MostOf(*times, a) < MostOf(*times, b);
+      });
+      others.resize(std::min(others.size(), kFreeSpans));
+      spans.insert(spans.end(), others.begin(), others.end());
+    }
     return spans;
   }
 
-  int64_t FreeAt(DeviceSpan devices) const {
-    const auto first = free_at_.begin() + devices.first;
+  static int64_t MostOf(const std::vector<int64_t>& times, DeviceSpan devices) {
+    const auto first = times.begin() + devices.first;
     return *std::max_element(first, first + devices.count);
   }
 
   int64_t EndOn(size_t c, DeviceSpan devices, int64_t time) {
-    int64_t begin = FreeAt(devices);
+    int64_t begin = MostOf(free_at_, devices);
     for (size_t pair : chains_[c].pairs) {
       const size_t maker = chain_of_[costs_.pairs()[pair].a.index()];
       begin = std::max(begin, ends_[maker] + Between(pair, spans_[maker], devices));
@@ -290,11 +321,12 @@ class ListPlacer {
   std::vector<Chain> chains_;                // in topological order
   std::vector<size_t> chain_of_;             // indexed by OpId of an anchor
   std::vector<int> counts_;                  // of devices: 1, 2, 4, ...
+  std::vector<int64_t> sums_;                // indexed by chain
   absl::flat_hash_map<std::tuple<int32_t, DeviceSpan, DeviceSpan>, int64_t> between_;
   // Of the placement at hand.
-  std::vector<int64_t> free_at_;   // indexed by device
-  std::vector<DeviceSpan> spans_;  // indexed by chain
-  std::vector<int64_t> ends_;      // indexed by chain
+  std::vector<int64_t> free_at_, summed_;  // indexed by device
+  std::vector<DeviceSpan> spans_;          // indexed by chain
+  std::vector<int64_t> ends_;              // indexed by chain
 };
 
 }  // namespace

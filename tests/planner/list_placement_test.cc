@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/pods/pod_problem.h"
 #include "tests/planner/fixture.h"
 
 namespace partita {
@@ -114,6 +115,39 @@ TEST_F(BranchPlacementTest, IsTheSameEachTime) {
   const std::vector<NamedStrategy> once = PlacementsOf(at_), again = PlacementsOf(at_);
   ASSERT_EQ(once.size(), again.size());
   for (size_t k = 0; k < once.size(); ++k) EXPECT_EQ(once[k].strategy, again[k].strategy);
+}
+
+// Sums of gradients over pods take most of the step.
+TEST(ListPlacementTest, SpreadsWhatPodsSum) {
+  const Workplace at("inception_v3", 512, "h100-64x8", 512);
+  const GraphAt graph_at = [](int64_t batch) -> absl::StatusOr<Graph> {
+    return TrainingGraphOf("inception_v3", batch);
+  };
+  const auto pods = Ok(PodProblem::Create(at.evaluator, graph_at, 8));
+  const Evaluator& evaluator = pods->evaluator();
+  const SearchProblem problem = pods->Problem(/*has_fewer=*/false);
+  const Graph& graph = pods->graph();
+  const Strategy one = SingleDevice(graph, DeviceId(0));
+  const Nanos whole = evaluator.EvaluateBriefly(one, kNoCutoff).time;
+  const auto placements = ListPlacements(problem, one, kLong, [] { return false; });
+  ASSERT_GE(placements.size(), 8u);
+  Nanos best = kNoCutoff;
+  for (const NamedStrategy& placed : placements) {
+    best = std::min(best, evaluator.EvaluateBriefly(placed.strategy, kNoCutoff).time);
+  }
+  EXPECT_LT(best * 3, whole * 2);
+  // Operators with weights, by device: where each has one.
+  std::vector<int> of_device(8, 0);
+  for (OpId op : graph.anchors()) {
+    const bool has_weights = std::ranges::any_of(graph.op(op).inputs, [&](TensorId input) {
+      return graph.tensor(input).kind == TensorKind::kWeight;
+    });
+    const auto& devices = placements[0].strategy.configs[op.index()].devices;
+    ASSERT_EQ(devices.size(), 1u);
+    if (has_weights) ++of_device[devices[0].index()];
+  }
+  EXPECT_GT(*std::ranges::min_element(of_device) * 4, *std::ranges::max_element(of_device))
+      << testing::PrintToString(of_device) << " " << best.value() << " of " << whole.value();
 }
 
 TEST(ListPlacementTest, HasNothingForAChain) {
