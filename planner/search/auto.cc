@@ -5,10 +5,10 @@
 // nodes, starts for parts of the devices as pods, those near the best changed by groups of operators for
 // a while; where none do, the best strategies of pods, and the best that dynamic programming makes of
 // them, on all devices and on fewer; where the budget does for every combination, all of them. Then the
-// best changed by groups of operators as long as that makes it faster, where problems are small each start; the starts that were put off; annealing from the best of
-// all, where problems are small again and again, first from the starts; and where the budget does for
-// it, single decisions until none improves the best. Ends early where the best takes no more than the
-// lower bound.
+// best changed by groups of operators as long as that makes it faster, where problems are small each
+// start; the starts that were put off; annealing from the best of all, where problems are small again
+// and again, first from the starts; and where the budget does for it, single decisions until none
+// improves the best. Ends early where the best takes no more than the lower bound.
 #include <algorithm>
 #include <span>
 #include <utility>

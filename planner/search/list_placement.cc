@@ -41,7 +41,7 @@ class ListPlacer {
       : problem_(problem),
         graph_(problem.space.graph()),
         base_(base),
-        most_(most.value()),
+        most_(std::min(most.value(), kNever)),
         stop_(stop),
         costs_(problem.evaluator, kMostOfExchanges),
         class_of_(ByOperator(graph_, LikeClasses(graph_))),
@@ -64,6 +64,8 @@ class ListPlacer {
   }
 
  private:
+  // Devices of each chain, as a place in counts_.
+  using Allocation = std::vector<size_t>;
   // Operators in a row, of which each makes what only the next reads.
   struct Chain {
     std::vector<OpId> ops;
@@ -161,7 +163,7 @@ class ListPlacer {
   }
 
   // The longest paths from each chain to the end.
-  std::vector<int64_t> PathsBehind(const std::vector<size_t>& allocation) const {
+  std::vector<int64_t> PathsBehind(const Allocation& allocation) const {
     std::vector<int64_t> paths(chains_.size(), 0);
     for (size_t c = chains_.size(); c-- > 0;) {
       for (size_t next : chains_[c].behind) paths[c] = std::max(paths[c], paths[next]);
@@ -185,13 +187,14 @@ class ListPlacer {
   // The chain of the path that twice the devices shorten most for the area that it takes more; nullopt
   // where they shorten none.
   std::optional<size_t> MostShortened(const std::vector<size_t>& path,
-                                      const std::vector<size_t>& allocation) const {
+                                      const Allocation& allocation) const {
     std::optional<size_t> best;
     double best_gain = 0;
     for (size_t c : path) {
       const size_t at = allocation[c];
       if (at + 1 >= counts_.size()) continue;
       const int64_t time = chains_[c].time[at], then = chains_[c].time[at + 1];
+      if (then >= time) continue;
       const auto area = static_cast<double>(then * counts_[at + 1] - time * counts_[at]);
       const double gain = static_cast<double>(time - then) / std::max(1.0, area);
       if (gain <= best_gain) continue;
@@ -201,10 +204,7 @@ class ListPlacer {
     return best;
   }
 
-  // Devices of each chain, as a place in counts_.
-  using Allocation = std::vector<size_t>;
-
-  // Those on the way from one device each.
+  // The allocations on the way from one device each.
   std::vector<Allocation> Allocations() const {
     std::vector<Allocation> allocations = {Allocation(chains_.size(), 0)};
     while (!stop_()) {
@@ -313,7 +313,7 @@ class ListPlacer {
   const SearchProblem& problem_;
   const Graph& graph_;
   const Strategy& base_;
-  const int64_t most_;  // nanoseconds
+  const int64_t most_;  // nanoseconds, at most kNever
   const std::function<bool()>& stop_;
   AdditiveCosts costs_;
   const std::vector<int32_t> class_of_;      // indexed by OpId: of like anchors

@@ -14,8 +14,9 @@ namespace partita {
 // twice as many for that chain of the critical path which gains most for the area that it takes more.
 // Of the steps on the way a few are placed, from one device each to as many as shorten the path; those
 // that end before `most`. Times are additive costs (planner/search/additive_costs.h). Sums of gradients
-// over pods take their own time, beside all else: a chain goes where that is least, too. All else is as in `base`, a start. None where the model has no branches, an
-// operator does not fit one device, or `stop`, asked in between, was true.
+// over pods run beside all else, and a chain goes where those of its device end first, too. All else is
+// as in `base`, a start. None where the model has no branches, an operator does not fit one device, or
+// `stop`, asked in between, was true.
 std::vector<NamedStrategy> ListPlacements(const SearchProblem& problem, const Strategy& base,
                                           Nanos most, const std::function<bool()>& stop);
 

@@ -154,6 +154,12 @@ TEST(ListPlacementTest, HasNothingForAChain) {
   EXPECT_TRUE(PlacementsOf(Workplace("alexnet", 64, "h100-2x8", 8)).empty());
 }
 
+// Without a time to beat all are left.
+TEST(ListPlacementTest, KnowsNoTimeToBeat) {
+  const Workplace at("inception_v3", 8, "h100-2x8", 8);
+  EXPECT_EQ(PlacementsOf(at, kNoCutoff).size(), PlacementsOf(at).size());
+}
+
 // Devices that are no power of two, and fewer samples than devices.
 TEST(ListPlacementTest, UsesWhatThereIs) {
   const Workplace at("resnet18", 2, "k80-16x4", 6);
