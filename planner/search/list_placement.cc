@@ -262,13 +262,15 @@ class ListPlacer {
   // with the least to sum.
   std::vector<DeviceSpan> SpansFor(size_t c, int32_t count) const {
     std::vector<DeviceSpan> spans, all;
+    const int32_t devices = problem_.space.devices();
     for (size_t maker : chains_[c].before) {
       const DeviceSpan of_maker = spans_[maker];
       for (int32_t d = 0; d < of_maker.count; d += count) {
-        spans.push_back({(of_maker.first + d) / count * count, count});
+        const int32_t first = (of_maker.first + d) / count * count;
+        if (first + count <= devices) spans.push_back({first, count});
       }
     }
-    for (int32_t first = 0; first + count <= problem_.space.devices(); first += count) {
+    for (int32_t first = 0; first + count <= devices; first += count) {
       all.push_back({first, count});
     }
     for (const std::vector<int64_t>* times : {&free_at_, &summed_}) {

@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <random>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "planner/pods/pod_problem.h"
 #include "tests/planner/fixture.h"
+#include "tests/testing/cases.h"
+#include "tests/testing/random_graph.h"
 
 namespace partita {
 namespace {
@@ -162,14 +165,37 @@ TEST(ListPlacementTest, KnowsNoTimeToBeat) {
 
 // Devices that are no power of two, and fewer samples than devices.
 TEST(ListPlacementTest, UsesWhatThereIs) {
-  const Workplace at("resnet18", 2, "k80-16x4", 6);
-  const std::vector<NamedStrategy> placements = PlacementsOf(at);
-  ASSERT_FALSE(placements.empty());
-  for (const NamedStrategy& one : placements) {
-    EXPECT_EQ(ValidateStrategy(at.graph, one.strategy, 6), absl::OkStatus());
-    const Evaluation evaluation = at.evaluator.EvaluateBriefly(one.strategy, kNoCutoff);
-    EXPECT_NE(evaluation.verdict, Evaluation::Verdict::kInvalid) << evaluation.reason;
+  for (int devices : {1, 2, 3, 5, 6, 7}) {
+    SCOPED_TRACE(devices);
+    for (const char* model : {"resnet18", "inception_v3"}) {
+      const Workplace at(model, 2, "h100-2x8", devices);
+      const std::vector<NamedStrategy> placements = PlacementsOf(at);
+      ASSERT_FALSE(placements.empty());
+      for (const NamedStrategy& one : placements) {
+        ASSERT_EQ(ValidateStrategy(at.graph, one.strategy, devices), absl::OkStatus());
+      }
+      const Evaluation evaluation =
+          at.evaluator.EvaluateBriefly(placements.back().strategy, kNoCutoff);
+      EXPECT_TRUE(evaluation.feasible()) << evaluation.reason;
+    }
   }
+}
+
+// All models of branches, any machine, more samples than devices or not.
+TEST(ListPlacementTest, FitsRandomGraphs) {
+  size_t placed = 0;
+  for (uint64_t seed = 0; seed < CasesOf(60); ++seed) {
+    std::mt19937_64 random(seed);
+    const int devices = 1 + static_cast<int>(random() % 8);
+    const Workplace at(RandomTrainingGraph(random), "p100-4x4", devices);
+    for (const NamedStrategy& one : PlacementsOf(at)) {
+      ASSERT_EQ(ValidateStrategy(at.graph, one.strategy, devices), absl::OkStatus());
+      const Evaluation evaluation = at.evaluator.EvaluateBriefly(one.strategy, kNoCutoff);
+      EXPECT_NE(evaluation.verdict, Evaluation::Verdict::kInvalid) << evaluation.reason;
+      ++placed;
+    }
+  }
+  EXPECT_GT(placed, CasesOf(30));
 }
 
 }  // namespace
