@@ -11,22 +11,6 @@ absl::Status NeedsSeveral(const DeviceTopology& topology) {
   return DeclinedError("the machine has one device: there is nothing to split over");
 }
 
-ParallelConfig SplitAlong(const ShardingRule& rule, int loop,
-                          const std::vector<DeviceId>& devices) {
-  ParallelConfig config = Unsplit(rule, devices[0]);
-  if (loop < 0 || !rule.loops[static_cast<size_t>(loop)].splittable) return config;
-  const int64_t degree = std::min<int64_t>(rule.loops[static_cast<size_t>(loop)].extent,
-                                           static_cast<int64_t>(devices.size()));
-  if (degree < 2) return config;
-  config.degrees[static_cast<size_t>(loop)] = static_cast<int32_t>(degree);
-  config.devices.assign(devices.begin(), devices.begin() + degree);
-  return config;
-}
-
-ParallelConfig BySample(const ShardingRule& rule, const std::vector<DeviceId>& devices) {
-  return SplitAlong(rule, rule.FindLoop("n"), devices);
-}
-
 std::map<int, std::vector<DeviceId>> DevicesByNode(const DeviceTopology& topology) {
   std::map<int, std::vector<DeviceId>> nodes;
   for (DeviceId device : DeviceRange(0, topology.size())) {

@@ -23,11 +23,6 @@ inline constexpr int32_t kPrefetch = 1;
 // FailedPrecondition on a machine of one device.
 absl::Status NeedsSeveral(const DeviceTopology& topology);
 
-// The operator split along one loop over the devices, as many ways as the loop allows; whole on the
-// first device if it has no such loop.
-ParallelConfig SplitAlong(const ShardingRule& rule, int loop, const std::vector<DeviceId>& devices);
-ParallelConfig BySample(const ShardingRule& rule, const std::vector<DeviceId>& devices);
-
 // Devices by the node that they are on, each list ascending.
 std::map<int, std::vector<DeviceId>> DevicesByNode(const DeviceTopology& topology);
 

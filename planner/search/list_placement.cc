@@ -8,7 +8,6 @@
 #include <variant>
 
 #include "absl/container/flat_hash_map.h"
-#include "planner/expert/splits.h"
 #include "planner/search/additive_costs.h"
 #include "planner/space/like_operators.h"
 

@@ -15,6 +15,10 @@ namespace partita {
 
 // `count` neighbouring devices, from `first` on.
 std::vector<DeviceId> DeviceRange(int32_t first, int32_t count);
+// The operator split along one loop over the devices, as many ways as the loop allows; whole on the
+// first device if it has no such loop.
+ParallelConfig SplitAlong(const ShardingRule& rule, int loop, const std::vector<DeviceId>& devices);
+ParallelConfig BySample(const ShardingRule& rule, const std::vector<DeviceId>& devices);
 
 // Calls visit(degrees) for every split of the loops from `loop` on into at most `parts` parts; the
 // degrees of those before stay as they are.
