@@ -12,8 +12,9 @@ namespace {
 // Whether the task has to wait for one of an operator.
 bool Waits(PartsByOp parts, const Fragment& fragment, TaskId task) {
   return std::any_of(fragment.edges.begin(), fragment.edges.end(), [&](const Fragment::Edge& edge) {
-    return edge.task == task &&
-           std::ranges::count(parts[edge.op.index()], edge.device, &Part::device) > 0;
+    if (edge.task != task) return false;
+    const std::span<const Part> before = parts[edge.op.index()];
+    return std::ranges::find(before, edge.device, &Part::device) != before.end();
   });
 }
 

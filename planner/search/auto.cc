@@ -13,6 +13,7 @@
 #include <span>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
 #include "planner/search/annealing.h"
@@ -77,18 +78,27 @@ Nanos FarBehind(const SearchState& state) {
   return state.has_best() ? TimesOf(state.best_time(), kMostOfGatheredWalks) : kNoCutoff;
 }
 
-// Adds the best that dynamic programming makes of the base. Only that: they are much alike, and
-// walks are to begin in different places.
+// Adds the best of the strategies, each evaluated up to the cutoff then. Only that: they are much alike,
+// and walks are to begin in different places.
+void AddBestOf(const SearchProblem& problem, std::vector<NamedStrategy> made,
+               absl::FunctionRef<Nanos()> cutoff, SearchState& state,
+               std::vector<WalkPoint>& points) {
+  std::vector<WalkPoint> tried;
+  for (NamedStrategy& start : made) {
+    if (state.Done()) break;
+    if (!AddStart(problem, std::move(start), cutoff(), state, tried)) break;
+  }
+  const auto best = std::min_element(tried.begin(), tried.end());
+  if (best != tried.end()) points.push_back(std::move(*best));
+}
+
+// Adds the best that dynamic programming makes of the base.
 void AddBestProgram(const SearchProblem& problem, const Strategy& base, const std::string& name,
                     SearchState& state, std::vector<WalkPoint>& points) {
-  std::vector<WalkPoint> made;
   const auto stop = [&state] { return state.IsStopped() || state.PartOfTime() > kEndOfPrograms; };
-  for (NamedStrategy& start : DynamicProgrammingStarts(problem, base, stop, state.threads())) {
-    if (state.Done()) break;
-    if (!AddStart(problem, {name, std::move(start.strategy)}, FarBehind(state), state, made)) break;
-  }
-  const auto best = std::min_element(made.begin(), made.end());
-  if (best != made.end()) points.push_back(std::move(*best));
+  std::vector<NamedStrategy> made = DynamicProgrammingStarts(problem, base, stop, state.threads());
+  for (NamedStrategy& start : made) start.name = name;
+  AddBestOf(problem, std::move(made), [&state] { return FarBehind(state); }, state, points);
 }
 
 // The starts that there are on so many of the devices, the best first.
@@ -170,15 +180,10 @@ void AddListPlacement(const SearchProblem& problem, SearchState& state,
   // What smaller pods found has such branches already.
   if (points.empty() || state.Done() || problem.found_starts > 0) return;
   const Nanos most = TimesOf(state.to_beat(), 1 / kWithoutBranches);
-  std::vector<WalkPoint> placed;
   const auto stop = [&state] { return state.IsStopped(); };
-  for (NamedStrategy& start : ListPlacements(problem, points[0].strategy, most, stop)) {
-    if (state.Done()) break;
-    if (!AddStart(problem, std::move(start), most, state, placed)) break;
-  }
-  const auto best = std::min_element(placed.begin(), placed.end());
-  if (best == placed.end()) return;
-  points.push_back(std::move(*best));
+  AddBestOf(
+      problem, ListPlacements(problem, points[0].strategy, most, stop), [most] { return most; },
+      state, points);
   std::stable_sort(points.begin(), points.end());
 }
 

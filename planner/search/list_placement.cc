@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <variant>
 
@@ -225,6 +226,8 @@ class ListPlacer {
     // Every time is above 0, so that makers come before readers.
     std::stable_sort(order.begin(), order.end(),
                      [&](size_t a, size_t b) { return paths[a] > paths[b]; });
+    // Nothing ends before its path.
+    if (paths[order[0]] >= most_) return std::nullopt;
     free_at_.assign(static_cast<size_t>(problem_.space.devices()), 0);
     summed_ = free_at_;
     spans_.assign(chains_.size(), {});

@@ -181,7 +181,7 @@ TEST(ListPlacementTest, UsesWhatThereIs) {
   }
 }
 
-// All models of branches, any machine, more samples than devices or not.
+// Any branches, on one device and more.
 TEST(ListPlacementTest, FitsRandomGraphs) {
   size_t placed = 0;
   for (uint64_t seed = 0; seed < CasesOf(60); ++seed) {
