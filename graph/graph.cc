@@ -357,9 +357,9 @@ absl::Status GraphBuilder::CheckAfter(const Operator& op) const {
       absl::StrCat("control edges and data make a cycle: ", cycle, "'", op.name, "'"));
 }
 
-void GraphBuilder::UseRingArithmetic() {
+void GraphBuilder::UseArithmetic(DType dtype) {
   for (Tensor& tensor : graph_.tensors_) {
-    if (tensor.type.dtype != DType::kInt32) tensor.type.dtype = DType::kRing64;
+    if (tensor.type.dtype != DType::kInt32) tensor.type.dtype = dtype;
   }
 }
 
@@ -406,12 +406,14 @@ absl::StatusOr<Graph> GraphBuilder::Build() && {
   return std::move(g);
 }
 
-Graph WithRingArithmetic(const Graph& graph) {
+Graph WithArithmetic(DType dtype, const Graph& graph) {
   GraphBuilder builder(graph);
-  builder.UseRingArithmetic();
-  auto ring = std::move(builder).Build();
-  CHECK(ring.ok()) << ring.status();
-  return *std::move(ring);
+  builder.UseArithmetic(dtype);
+  auto form = std::move(builder).Build();
+  CHECK(form.ok()) << form.status();
+  return *std::move(form);
 }
+
+Graph WithRingArithmetic(const Graph& graph) { return WithArithmetic(DType::kRing64, graph); }
 
 }  // namespace partita

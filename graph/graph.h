@@ -228,8 +228,8 @@ class GraphBuilder {
   const ShardingRule& rule(OpId id) const { return graph_.rules_[id.index()]; }
   std::span<const TensorId> tensors(TensorRole role) const { return graph_.tensors(role); }
 
-  // Every floating-point type becomes kRing64; see WithRingArithmetic.
-  void UseRingArithmetic();
+  // Every floating-point type becomes `dtype`; see WithArithmetic.
+  void UseArithmetic(DType dtype);
 
   // Verifies and finishes.
   absl::StatusOr<Graph> Build() &&;
@@ -248,7 +248,11 @@ class GraphBuilder {
   absl::flat_hash_map<TensorId, TensorId> updated_;
 };
 
-// The same computation on integers modulo 2^64: every floating type becomes kRing64.
+// The same computation in another arithmetic: every floating type becomes `dtype`, one of kFloat32,
+// kFloat64 and kRing64.
+Graph WithArithmetic(DType dtype, const Graph& graph);
+
+// The same computation on integers modulo 2^64.
 Graph WithRingArithmetic(const Graph& graph);
 
 }  // namespace partita

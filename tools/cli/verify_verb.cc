@@ -22,17 +22,17 @@ Json TextOrNull(const std::string& text) { return text.empty() ? Json(nullptr) :
 // Not known where something was left to compare.
 Json EqualOrNull(bool equal, bool interrupted) { return interrupted ? Json(nullptr) : Json(equal); }
 
-std::string TextOf(const VerificationResult& result, const VerificationRequest& request) {
+std::string TextOf(const VerificationResult& result, int steps) {
   if (result.interrupted) {
     return absl::StrCat("interrupted: equal in the ", result.steps_compared, " of ",
-                        StepsToCompare(request), " steps that were compared\n");
+                        result.steps_to_compare, " steps that were compared\n");
   }
   if (!result.equal) return absl::StrCat("NOT EQUAL: ", result.first_difference, "\n");
-  return absl::StrFormat(
-      "equal: %s %s within %.1e, largest difference %.2e, %d steps\n",
-      result.ring_checked ? "bit for bit in the ring of integers modulo 2^64, and in"
-                          : "(quick: without the ring) in",
-      RowOf(request.precision).name, request.tolerance, result.max_abs_error, request.steps);
+  return absl::StrFormat("equal: %s %s within %.1e, largest difference %.2e, %d steps\n",
+                         result.ring_checked
+                             ? "bit for bit in the ring of integers modulo 2^64, and in"
+                             : "(quick: without the ring) in",
+                         result.arithmetic, result.tolerance, result.max_abs_error, steps);
 }
 
 absl::StatusOr<Answer> RunPlanCheck(const VerifyFlags& flags, Stages* stages) {
@@ -72,6 +72,8 @@ absl::StatusOr<Answer> RunPlanCheck(const VerifyFlags& flags, Stages* stages) {
                  {"ring", result.ring_checked},
                  {"batch", result.batch},
                  {"precision", RowOf(request.precision).name},
+                 {"arithmetic", TextOrNull(result.arithmetic)},
+                 {"tolerance", result.tolerance},
                  {"steps", request.steps},
                  {"max_abs_error", result.max_abs_error},
                  {"first_difference", TextOrNull(result.first_difference)}};
@@ -84,8 +86,12 @@ absl::StatusOr<Answer> RunPlanCheck(const VerifyFlags& flags, Stages* stages) {
   for (const std::string& note : precision.notes) {
     AppendNote(note, answer);
   }
-  if (!result.note.empty()) AppendNote(result.note, answer);
-  absl::StrAppend(&answer.text, TextOf(result, request));
+  for (const std::string& note : {result.note, result.rounding}) {
+    if (note.empty()) continue;
+    answer.json["notes"].push_back(note);
+    AppendNote(note, answer);
+  }
+  absl::StrAppend(&answer.text, TextOf(result, request.steps));
   if (result.batch == 0) return answer;  // interrupted before anything was run
   absl::StrAppend(&answer.text, "run on ", loaded.plan.topology.size(),
                   " virtual devices of this host");

@@ -63,15 +63,16 @@ struct VerificationResult {
   bool interrupted = false;  // true: stopped before everything was compared, and without a
                              // difference so far
   bool ring_checked = false;
-  int steps_compared = 0;        // training steps, those of the ring and those in float
-  double max_abs_error = 0;      // float, over all weights
+  int steps_compared = 0;        // training steps, counted in every arithmetic
+  int steps_to_compare = 0;      // training steps that are compared if nothing stops it
+  std::string arithmetic;        // arithmetic of the last comparison beside the ring
+  double tolerance = 0;          // its tolerance, of the largest element of a tensor
+  double max_abs_error = 0;      // its largest error, over all tensors
+  std::string rounding;          // note for people where float32 could not tell; else empty
   std::string first_difference;  // empty if equal
   int64_t batch = 0;             // batch that was run
   std::string note;              // note for people of what was not done
 };
-
-// Training steps that are compared: both arithmetics compare each.
-int StepsToCompare(const VerificationRequest& request);
 
 // The exit code of the verb `verify`: 0 if equal, 1 if not, 130 if interrupted.
 int ExitCodeOf(const VerificationResult& result);
@@ -92,7 +93,10 @@ struct StepsToVerify {
 // Proves steps equal to the serial model, symbolically by the plan verifier and by executing both:
 // in the ring, bit for bit (unless quick), and in float within the tolerance; weights, states, loss
 // and metrics after every step, and copies of a weight with each other; then that a NaN among the
-// samples makes no fewer weights NaN or infinite than in the serial model. Where the model's
+// samples makes no fewer weights NaN or infinite than in the serial model. Steps that differ in
+// float32 by more than the tolerance are compared again in float64 on the reference backend. If they
+// agree there, the model amplifies rounding: equal where the reference backend ran float32 as well;
+// a difference that says so where other kernels did, which this does not prove. Where the model's
 // weights or the serial run are not finite themselves, that is the difference. One that execution
 // finds is reported rather than the verifier's; steps with malformed tasks are not executed.
 // InvalidArgument if the strategy or the order is at fault; ResourceExhausted with the bytes needed

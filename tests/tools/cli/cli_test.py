@@ -211,7 +211,8 @@ def test_run_writes_the_measured_timeline_beside_the_plan():
 
 
 def test_verify_proves_a_plan_equal():
-    found = answer(f"verify {lenet_plan()}", "equal plans max_abs_error first_difference")
+    found = answer(f"verify {lenet_plan()}", "equal plans max_abs_error first_difference arithmetic tolerance")
+    check(found["arithmetic"] == "float32" and found["tolerance"] == 1e-3, f"{found}")
     check(found["equal"] is True and found["plans"] == 1 and found["ring"] is True, f"{found}")
     check(found["first_difference"] is None, f"{found}")
 

@@ -249,5 +249,88 @@ TEST_F(VerificationTest, ABackendThatLosesNanIsNotEqual) {
                                        "model it is -?nan"));
 }
 
+// Layers whose weights are far larger than those of a trained model: what differs by rounding grows
+// from layer to layer and from step to step.
+Graph ChaoticModel() {
+  ModelWriter m("chaotic", DType::kFloat32);
+  TensorId x = m.Input({8, 32});
+  for (int layer = 0; layer < 24; ++layer) {
+    const std::string name = absl::StrCat("fc", layer);
+    x = ModelWriter::Get(
+        m.builder.Add({.name = name,
+                       .attrs = MatMul{},
+                       .inputs = {x, m.Weight(name + ".weight", {32, 32}, /*fan_in=*/1)}}));
+    x = ModelWriter::Get(m.builder.Add(
+        {.name = absl::StrCat("tanh", layer), .attrs = Unary{.function = "tanh"}, .inputs = {x}}));
+  }
+  return ModelWriter::Get(BuildTrainingGraph(m.Finish(m.Linear("head", x, 8)), {}));
+}
+
+class AmplifiedRoundingTest : public ::testing::Test {
+ protected:
+  AmplifiedRoundingTest() {
+    std::mt19937_64 random(1);
+    strategy_ = RandomStrategy(graph_, 2, random);
+  }
+
+  StepsToVerify Steps(std::vector<PlacedDevice> devices = {}) const {
+    return {graph_, strategy_, 2,
+            [this](const Graph& form) { return CanonicalStep(form, strategy_, {.devices = 2}); },
+            std::move(devices)};
+  }
+  static VerificationResult Quick(const StepsToVerify& steps, int64_t memory_bytes = 0) {
+    return ModelWriter::Get(
+        VerifySteps(steps, {.quick = true, .steps = 3, .memory_bytes = memory_bytes}));
+  }
+
+  const Graph graph_ = ChaoticModel();
+  Strategy strategy_;
+};
+
+TEST_F(AmplifiedRoundingTest, IsToldFromAFaultInFloat64) {
+  const VerificationResult result = Quick(Steps());
+  EXPECT_TRUE(result.equal) << result.first_difference;
+  EXPECT_THAT(result.rounding,
+              ::testing::StartsWith("this model amplifies rounding: in float32 tensor '"));
+  EXPECT_EQ(result.arithmetic, "float64");
+  EXPECT_EQ(result.tolerance, 1e-6);
+  EXPECT_LT(result.max_abs_error, 1e-6);
+  EXPECT_EQ(result.steps_compared, 6);
+  EXPECT_EQ(result.steps_to_compare, 6);
+}
+
+TEST_F(AmplifiedRoundingTest, HidesNoFault) {
+  int planted = 0;
+  for (const Fault& fault : PlantedFaults()) {
+    const StepsToVerify steps = FaultySteps(graph_, strategy_, {.devices = 2}, fault, 1);
+    if (!steps.make(graph_).ok()) continue;
+    ++planted;
+    const VerificationResult result = Quick(steps);
+    EXPECT_FALSE(result.equal) << fault.name;
+    EXPECT_EQ(result.rounding, "") << fault.name;
+  }
+  EXPECT_GE(planted, 10);
+}
+
+TEST_F(AmplifiedRoundingTest, IsNotToldWhereFloat64DoesNotFit) {
+  int64_t serial = 0;
+  for (const Tensor& tensor : graph_.tensors()) serial += tensor.type.bytes();
+  const VerificationResult result = Quick(Steps(), 3 * serial);
+  EXPECT_FALSE(result.equal);
+  EXPECT_THAT(result.first_difference,
+              ::testing::ContainsRegex("^tensor '.*' after step 2, element .* instead of .*It may "
+                                       "be rounding: to tell it apart in float64, .* needs at "
+                                       "least [0-9]+ bytes; .*Try --memory"));
+}
+
+TEST_F(AmplifiedRoundingTest, OfOtherKernelsIsNotProven) {
+  const VerificationResult result =
+      Quick(Steps(VirtualDevices(std::make_shared<NanLosingBackend>(), 2)));
+  EXPECT_EQ(ExitCodeOf(result), 1);
+  EXPECT_THAT(result.first_difference,
+              ::testing::ContainsRegex("^tensor '.*' after step 2, .*equal in float64 on the "
+                                       "reference backend, so that rounding"));
+}
+
 }  // namespace
 }  // namespace partita
