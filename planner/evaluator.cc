@@ -7,14 +7,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/partition/planned_step.h"
+#include "graph/support/philox.h"
 #include "graph/support/status_macros.h"
 #include "graph/task/task_order.h"
 #include "planner/collective_choice.h"
 #include "planner/contention.h"
 #include "planner/simulator/critical_chain.h"
+#include "planner/simulator/urgency.h"
 
 namespace partita {
 namespace {
+
+// Stream of random numbers of a search for orders.
+constexpr uint64_t kStreamOfOrders = 3;
 
 // Durations whose sum fits, however slow a machine is said to be.
 std::vector<Nanos> BoundedDurations(const std::vector<TaskCost>& costs) {
@@ -150,11 +155,13 @@ Nanos Evaluator::TimeOf(const FlatStep& flat, const Schedule& schedule) const {
 }
 
 void Evaluator::FindOrder(const FlatStep& flat, const Priority& priority,
-                          EvaluatedStep& step) const {
+                          std::vector<uint32_t> draws, EvaluatedStep& step) const {
   step.durations = BoundedDurations(flat.costs);
-  step.schedule = Simulate(flat.tasks, step.durations, priority);
+  step.schedule =
+      Simulate(flat.tasks, step.durations, priority, UrgenciesOf(draws, distances_.subjects()));
   step.order = OrderOf(flat.tasks, step.schedule);
   step.priority = &priority;
+  step.draws = std::move(draws);
 }
 
 void Evaluator::FollowOrder(const FlatStep& flat, EvaluatedStep& step) const {
@@ -191,24 +198,36 @@ void Evaluator::PlaceBuffers(const FlatStep& flat, EvaluatedStep& step) const {
   if (options_.limit_memory) CheckMemory(*this, e);
 }
 
-void Evaluator::TimeInBestOrder(const FlatStep& flat, EvaluatedStep& step) const {
+void Evaluator::TimeInBestOrder(const FlatStep& flat, const OrderSearch& search,
+                                EvaluatedStep& step) const {
   const bool fits = Fits(MostMemoryOf(flat.uses));
-  const auto find = [&](const Priority& priority, EvaluatedStep& one) {
-    FindOrder(flat, priority, one);
+  const auto find = [&](const Priority& priority, std::vector<uint32_t> draws, EvaluatedStep& one) {
+    FindOrder(flat, priority, std::move(draws), one);
     if (TimeInOrder(flat, one) || !fits) PlaceBuffers(flat, one);
   };
-  find(*options_.priority, step);
+  find(*options_.priority, options_.draws, step);
   const auto place = [](const EvaluatedStep& one) {
     return std::tuple(one.evaluation.excess, one.evaluation.time);
   };
-  for (const Priority& priority : Priorities()) {
-    if (!options_.any_priority || &priority == options_.priority) continue;
+  // Whether it is no worse than the best.
+  const auto try_order = [&](const Priority& priority, std::vector<uint32_t> draws) {
     EvaluatedStep other;
-    find(priority, other);
-    if (place(other) >= place(step)) continue;
+    find(priority, std::move(draws), other);
+    if (place(other) >= place(step)) return place(other) == place(step);
     other.strategy = std::move(step.strategy);
     other.tasks = std::move(step.tasks);
     step = std::move(other);
+    return true;
+  };
+  for (const Priority& priority : Priorities()) {
+    if (options_.any_priority && &priority != options_.priority) try_order(priority, {});
+  }
+  if (search.priority != nullptr) try_order(*search.priority, search.draws);
+  std::vector<uint32_t> draws = step.draws;
+  for (int64_t k = 0; options_.any_priority && k < search.tries; ++k) {
+    if (search.interrupted && search.interrupted()) break;
+    draws.push_back(PhiloxWord(search.seed, kStreamOfOrders, static_cast<uint64_t>(k)));
+    if (!try_order(*step.priority, draws)) draws.pop_back();
   }
   if (step.memory.offset.empty()) PlaceBuffers(flat, step);
 }
@@ -260,7 +279,7 @@ absl::StatusOr<EvaluatedStep> Evaluator::TasksOf(const Strategy& strategy) const
 absl::StatusOr<EvaluatedStep> Evaluator::EvaluateStep(const Strategy& strategy) const {
   ASSIGN_OR_RETURN(EvaluatedStep step, TasksOf(strategy));
   FlatStep flat = FlattenStep(step.tasks, rules());
-  FindOrder(flat, *options_.priority, step);
+  FindOrder(flat, *options_.priority, options_.draws, step);
   TimeInOrder(flat, step);
   PlaceBuffers(flat, step);
   step.costs = std::move(flat.costs);
@@ -268,10 +287,11 @@ absl::StatusOr<EvaluatedStep> Evaluator::EvaluateStep(const Strategy& strategy) 
   return step;
 }
 
-absl::StatusOr<EvaluatedStep> Evaluator::EvaluateBestOrder(const Strategy& strategy) const {
+absl::StatusOr<EvaluatedStep> Evaluator::EvaluateBestOrder(const Strategy& strategy,
+                                                           const OrderSearch& search) const {
   ASSIGN_OR_RETURN(EvaluatedStep step, TasksOf(strategy));
   FlatStep flat = FlattenStep(step.tasks, rules());
-  TimeInBestOrder(flat, step);
+  TimeInBestOrder(flat, search, step);
   step.costs = std::move(flat.costs);
   AddFigures(step);
   return step;
@@ -367,7 +387,7 @@ absl::StatusOr<std::vector<Nanos>> Evaluator::CriticalTimesOfFlat(const Strategy
   if (found.ok()) {
     const FlatStep& flat = cache->Flat();
     EvaluatedStep step;
-    FindOrder(flat, *options_.priority, step);
+    FindOrder(flat, *options_.priority, options_.draws, step);
     TimeInOrder(flat, step);
     for (TaskId task : CriticalChain(flat.tasks, step.schedule)) {
       const auto subject = static_cast<size_t>(flat.tasks.subject_of[task.index()]);
@@ -383,7 +403,7 @@ Evaluation Evaluator::EvaluateBrieflyInBestOrder(const Strategy& strategy) const
   std::unique_ptr<StepCache> cache = TakeCache();
   const auto found = FindIn(*cache, strategy, {});
   EvaluatedStep step;
-  if (found.ok()) TimeInBestOrder(cache->Flat(), step);
+  if (found.ok()) TimeInBestOrder(cache->Flat(), {}, step);
   ReturnCache(std::move(cache));
   return found.ok() ? std::move(step.evaluation) : Invalid(found.status());
 }
@@ -406,7 +426,7 @@ absl::StatusOr<std::vector<Evaluator::CollectiveOfStep>> Evaluator::CollectivesO
 void Evaluator::EvaluateKept(StepCache& cache, Nanos cutoff, EvaluatedStep& step) const {
   Evaluation& e = step.evaluation;
   if (!cache.CanSimulate()) {
-    FindOrder(cache.Flat(), *options_.priority, step);
+    FindOrder(cache.Flat(), *options_.priority, options_.draws, step);
     TimeInOrder(cache.Flat(), step);
     if (e.time <= cutoff) PlaceBuffers(cache.Flat(), step);
     return;
@@ -490,7 +510,8 @@ std::unique_ptr<StepCache> Evaluator::TakeCache() const {
     share = ShareOfCache();
   }
   if (cache != nullptr) return cache;
-  const bool schedules = options_.priority->is_local && model_.StepOverhead(1) == Nanos(0);
+  const bool schedules =
+      options_.priority->is_local && options_.draws.empty() && model_.StepOverhead(1) == Nanos(0);
   PartitionOptions options = partition_options();
   // Formats are agreed upon by all devices.
   if (pod_view_ != nullptr && !options.native_formats) {
@@ -545,6 +566,7 @@ void SetOrder(const EvaluatedStep& step, Plan& plan) {
   plan.order->tasks.reserve(step.order.size());
   for (TaskId id : step.order) plan.order->tasks.push_back(id.value());
   plan.priority = step.priority == nullptr ? "" : step.priority->name;
+  plan.priority_draws = step.draws;
 }
 
 }  // namespace partita

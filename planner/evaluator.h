@@ -75,6 +75,7 @@ struct EvaluatedStep {
   std::vector<Nanos> durations;
   std::vector<TaskId> order;           // the total order in which lanes run
   const Priority* priority = nullptr;  // rule that found the order; null: it was given
+  std::vector<uint32_t> draws;         // draws of urgencies by which it did (UrgenciesOf)
   BufferAssignment memory;
   Schedule schedule;  // schedule with the waits that reuse of memory adds
   Evaluation evaluation;
@@ -85,6 +86,16 @@ struct PodSetting {
   DeviceTopology machine;
   Pods pods;
   Graph built;  // the training graph at the batch of PodView::BuiltOf(pods) of them
+};
+
+// A search for an order that is better than those of the rules.
+struct OrderSearch {
+  int64_t tries = 0;  // orders that are simulated beside those of the rules
+  uint64_t seed = 0;
+  std::function<bool()> interrupted = nullptr;  // may be null
+  // A known order, tried beside those of the rules; null: none.
+  const Priority* priority = nullptr;
+  std::vector<uint32_t> draws = {};
 };
 
 // Evaluates strategies of one training graph on one machine. Const and pure: several threads may
@@ -104,6 +115,8 @@ class Evaluator {
     PartitionChoices choices;
     // Priority by which orders are found.
     const Priority* priority = &DefaultPriority();
+    // Draws of urgencies of subjects, under which the priority is (UrgenciesOf).
+    std::vector<uint32_t> draws = {};
     // Whether EvaluateBestOrder and EvaluateBrieflyInBestOrder look at the orders of other rules, too.
     bool any_priority = true;
     // Sizes as the runtime's backend will report them. Missing functions: dense buffers, no
@@ -153,8 +166,10 @@ class Evaluator {
   // no error but a verdict.
   absl::StatusOr<EvaluatedStep> EvaluateStep(const Strategy& strategy) const;
   // The same in the order in which the step takes least, of those that the rules of Priorities()
-  // find: what fits in memory first.
-  absl::StatusOr<EvaluatedStep> EvaluateBestOrder(const Strategy& strategy) const;
+  // find: what fits in memory first. Then, where any rule may be taken, urgencies are drawn again and
+  // again for some of the subjects, and kept as long as that makes the step shorter.
+  absl::StatusOr<EvaluatedStep> EvaluateBestOrder(const Strategy& strategy,
+                                                  const OrderSearch& search = {}) const;
   // The same for a given task graph, run in the given order instead of the best one known.
   absl::StatusOr<EvaluatedStep> EvaluateOrder(TaskGraph tasks, std::vector<TaskId> order) const;
 
@@ -180,7 +195,7 @@ class Evaluator {
   // The strategy with the buckets up to that size that BucketRule finds, where it has none. Errors as
   // EvaluateStep.
   absl::StatusOr<Strategy> WithBucketsUpTo(const Strategy& strategy, Bytes bucket_bytes) const;
-  // The same in the order of EvaluateBestOrder, to the end.
+  // The same in the order of EvaluateBestOrder without a search, to the end.
   Evaluation EvaluateBrieflyInBestOrder(const Strategy& strategy) const;
 
   // How long the step, as EvaluateBriefly times it, waits for each subject of distances(): the
@@ -217,15 +232,17 @@ class Evaluator {
   // The start of TimeInOrder: an order, and the schedule in it where every task has busy
   // neighbours. Finding: the order in which the schedule of Simulate starts tasks; following: the
   // step's.
-  void FindOrder(const FlatStep& flat, const Priority& priority, EvaluatedStep& step) const;
+  void FindOrder(const FlatStep& flat, const Priority& priority, std::vector<uint32_t> draws,
+                 EvaluatedStep& step) const;
   void FollowOrder(const FlatStep& flat, EvaluatedStep& step) const;
   // The definition of a step's time (see Evaluator), for all orders, in two halves.
   // The first tells whether what else runs lengthens tasks; if not, the second leaves the time of an
   // order that was found as it is.
   bool TimeInOrder(const FlatStep& flat, EvaluatedStep& step) const;
   void PlaceBuffers(const FlatStep& flat, EvaluatedStep& step) const;
-  // FindOrder, TimeInOrder and PlaceBuffers by every rule, or by the only one; the best.
-  void TimeInBestOrder(const FlatStep& flat, EvaluatedStep& step) const;
+  // FindOrder, TimeInOrder and PlaceBuffers by every rule, or by the only one, and of a search; the
+  // best.
+  void TimeInBestOrder(const FlatStep& flat, const OrderSearch& search, EvaluatedStep& step) const;
   // EvaluateBriefly of the step that the cache found last, without the buckets that it might have;
   // and with or without, for that strategy.
   void EvaluateKept(StepCache& cache, Nanos cutoff, EvaluatedStep& step) const;

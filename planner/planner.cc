@@ -28,6 +28,10 @@ constexpr double kBoundShare = 0.2, kLeastLeft = 0.15, kMostLeft = 0.5;
 // Time that buckets and the plan of what a search found take over that which data parallelism with
 // its buckets and its best order took: as measured for models of up to 100,000 tasks.
 constexpr double kEndOverBaseline = 4.8;
+// Evaluations of a search for each order that is tried at its end, and the part of a time limit after
+// which none is.
+constexpr int64_t kEvaluationsOfOrder = 20;
+constexpr double kEndOfOrders = 0.9;
 
 // Nothing where it is invalid.
 std::optional<Nanos> TimeOf(const Evaluation& evaluation) {
@@ -131,8 +135,8 @@ std::vector<Rival> RivalsOf(const Evaluator& evaluator, std::span<const NamedStr
 }  // namespace
 
 absl::StatusOr<PlanOutcome> PlanAsIs(const Evaluator& evaluator, const Strategy& strategy,
-                                     const std::string& origin) {
-  ASSIGN_OR_RETURN(EvaluatedStep step, evaluator.EvaluateBestOrder(strategy));
+                                     const std::string& origin, const OrderSearch& orders) {
+  ASSIGN_OR_RETURN(EvaluatedStep step, evaluator.EvaluateBestOrder(strategy, orders));
   Plan plan;
   plan.topology = evaluator.topology();
   plan.strategy = step.strategy;
@@ -167,6 +171,7 @@ absl::StatusOr<PlanOutcome> EvaluatePlan(const Evaluator& evaluator, const Plan&
   options.choices = there.choices;
   if (plan.order || !plan.priority.empty()) {
     ASSIGN_OR_RETURN(options.priority, PriorityNamed(plan.priority));
+    options.draws = plan.priority_draws;
     options.any_priority = false;
   }
   const Evaluator own(graph, evaluator.topology(), evaluator.model(), std::move(options));
@@ -254,7 +259,8 @@ absl::StatusOr<PlanOutcome> SearchPlan(const Evaluator& evaluator, const PlanReq
   evaluator.DropKept(Bytes(0));
   const std::string expert = NameOf(experts, result.best);
   ASSIGN_OR_RETURN(PlanOutcome outcome,
-                   PlanAsIs(evaluator, fastest, expert.empty() ? request.search : expert));
+                   PlanAsIs(evaluator, fastest, expert.empty() ? request.search : expert,
+                            OrdersFor(options, clock)));
   outcome.expert = expert;
   outcome.bound = bound;
   if (request.pins.empty() && baseline.start != nullptr) {
@@ -291,6 +297,14 @@ SearchOptions OptionsOfSearch(const PlanRequest& request, const Evaluator& evalu
         DefaultEvaluations(evaluator.graph(), evaluator.topology().size(), request.search);
   }
   return options;
+}
+
+OrderSearch OrdersFor(const SearchOptions& options, const PlanClock& clock) {
+  return {.tries = options.evaluations / kEvaluationsOfOrder,
+          .seed = options.seed,
+          .interrupted = [&clock, stop = options.stop] {
+            return IsSet(stop) || clock.IsPast(kEndOfOrders);
+          }};
 }
 
 absl::StatusOr<Evaluator::Options> OptionsFor(const PlanRequest& request,

@@ -64,7 +64,7 @@ struct PlanRequest {
                  .help = "which of the tasks that are ready at the same time a device takes first "
                          "(partita list priorities)",
                  .check = NameOf("priority", NamesOf(Priorities())),
-                 .fallback = "a search's local_path, a plan's the best of all",
+                 .fallback = "a search's local_path, a plan's the best of all and of what is drawn",
                  .changes_plan = true},
           self.priority);
   }
@@ -116,6 +116,9 @@ struct PlanOutcome {
 
 // A request's options with the number of evaluations.
 SearchOptions OptionsOfSearch(const PlanRequest& request, const Evaluator& evaluator);
+// The search for the order of a plan that a search found: a twentieth as many simulations as the search
+// had evaluations, until most of the limit has passed. Keeps the clock and the options' stop flag.
+OrderSearch OrdersFor(const SearchOptions& options, const PlanClock& clock);
 // An evaluator's options with the memory limit and the rule of orders that a request has. NotFound for
 // unknown rules.
 absl::StatusOr<Evaluator::Options> OptionsFor(const PlanRequest& request,
@@ -136,7 +139,7 @@ Optimality OptimalityOf(const PlanOutcome& outcome);
 // The plan of a strategy with the buckets that it has, evaluated; collectives without a choice get
 // their algorithms by price.
 absl::StatusOr<PlanOutcome> PlanAsIs(const Evaluator& evaluator, const Strategy& strategy,
-                                     const std::string& origin);
+                                     const std::string& origin, const OrderSearch& orders = {});
 
 // The same with the buckets that are best.
 absl::StatusOr<PlanOutcome> PlanOf(const Evaluator& evaluator, const Strategy& strategy,

@@ -84,6 +84,7 @@ struct Plan {
   // The rule that found the order, a name of the planner's table; empty: unknown. Without an order:
   // the one that the prediction found one by.
   std::string priority;
+  std::vector<uint32_t> priority_draws;  // draws of urgencies of subjects, under which the rule did
   std::optional<Prediction> prediction;
   Provenance provenance;
   friend bool operator==(const Plan&, const Plan&) = default;

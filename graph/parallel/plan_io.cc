@@ -396,6 +396,7 @@ absl::StatusOr<Plan> PlanFromProto(const proto::Plan& message, const Graph& grap
                   .nondeterministic = message.partition().nondeterministic()};
   ASSIGN_OR_RETURN(plan.order, OrderFrom(message));
   plan.priority = message.priority();
+  plan.priority_draws.assign(message.priority_draws().begin(), message.priority_draws().end());
   if (message.has_prediction()) plan.prediction = PredictionFrom(message.prediction());
   ASSIGN_OR_RETURN(plan.choices.precision, PrecisionOf(message));
   const auto& others = message.partition().float32_classes();
@@ -437,6 +438,7 @@ proto::Plan PlanToProto(const Plan& plan, const Graph& graph) {
   for (const std::string& name : plan.choices.float32_classes) choices.add_float32_classes(name);
   *message.mutable_topology() = TopologyToProto(plan.topology);
   message.set_priority(plan.priority);
+  message.mutable_priority_draws()->Assign(plan.priority_draws.begin(), plan.priority_draws.end());
   if (plan.order) {
     message.set_order(OrderText(plan.order->tasks));
     message.set_task_graph_fingerprint(FingerprintText(plan.order->task_graph_fingerprint));

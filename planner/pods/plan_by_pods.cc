@@ -80,7 +80,9 @@ class PodPlanner {
     if (data_parallel.ok() && *data_parallel == of_all) {
       search.origin = outcome_.expert = kBaseline;
     }
-    ASSIGN_OR_RETURN(PlanOutcome made, PlanOfPods(*pods_, fastest, [this] { return IsOver(1); }));
+    ASSIGN_OR_RETURN(PlanOutcome made, PlanOfPods(
+                                           *pods_, fastest, [this] { return IsOver(1); },
+                                           OrdersFor(OptionsOfSearch(request_, whole_), clock_)));
     outcome_.plan = std::move(made.plan);
     outcome_.step = std::move(made.step);
     outcome_.pods = made.pods;
@@ -96,7 +98,9 @@ class PodPlanner {
   }
 
   absl::Status FillFromAll(const Strategy& of_all) {
-    ASSIGN_OR_RETURN(PlanOutcome whole, PlanAsIs(whole_, of_all, request_.search));
+    ASSIGN_OR_RETURN(PlanOutcome whole,
+                     PlanAsIs(whole_, of_all, request_.search,
+                              {.priority = outcome_.step.priority, .draws = outcome_.step.draws}));
     RETURN_IF_ERROR(CompareWithBaseline(whole));
     outcome_.plan = std::move(whole.plan);
     outcome_.step = std::move(whole.step);

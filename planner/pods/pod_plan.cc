@@ -48,10 +48,11 @@ bool HasRoomForTasks(int64_t tasks) {
 }
 
 absl::StatusOr<PlanOutcome> PlanOfPods(const PodProblem& pods, const BucketedStrategy& of_pod,
-                                       const std::function<bool()>& interrupted) {
+                                       const std::function<bool()>& interrupted,
+                                       const OrderSearch& orders) {
   PlanOutcome outcome;
   PlanOutcome::ByPods& by_pods = outcome.pods.emplace(PlanOutcome::ByPods{.pods = pods.pods()});
-  ASSIGN_OR_RETURN(outcome.step, pods.evaluator().EvaluateBestOrder(of_pod.strategy));
+  ASSIGN_OR_RETURN(outcome.step, pods.evaluator().EvaluateBestOrder(of_pod.strategy, orders));
   const Evaluation& evaluation = outcome.step.evaluation;
   if (!evaluation.feasible()) return MemoryError(evaluation.reason);
   ASSIGN_OR_RETURN(auto named, OfAllPodsWithCollectives(pods, of_pod, interrupted));
@@ -60,6 +61,7 @@ absl::StatusOr<PlanOutcome> PlanOfPods(const PodProblem& pods, const BucketedStr
   if (named.has_value()) {
     plan.strategy = *std::move(named);
     plan.priority = outcome.step.priority->name;
+    plan.priority_draws = outcome.step.draws;
   } else {
     ASSIGN_OR_RETURN(plan.strategy, pods.OfAllPods(of_pod.strategy));
   }

@@ -4,6 +4,7 @@
 
 #include "graph/support/known_names.h"
 #include "graph/support/option.h"
+#include "planner/simulator/urgency.h"
 
 namespace partita {
 namespace {
@@ -26,15 +27,26 @@ std::vector<int64_t> LongestChains(const FlatTasks& tasks, Own&& own, Follows&& 
 
 bool Always(size_t, size_t) { return true; }
 
-std::vector<int64_t> RemainingTasks(const FlatTasks& tasks, std::span<const Nanos>) {
-  return LongestChains(tasks, [](size_t) { return int64_t{1}; }, Always);
+// What counts as the task's length. Precondition: below 2^62.
+int64_t Weighted(int64_t length, const FlatTasks& tasks, size_t task,
+                 std::span<const int32_t> urgencies) {
+  if (urgencies.empty()) return length;
+  const int64_t urgency = urgencies[static_cast<size_t>(tasks.subject_of[task])];
+  return length / kEvenUrgency * urgency + length % kEvenUrgency * urgency / kEvenUrgency;
+}
+
+std::vector<int64_t> RemainingTasks(const FlatTasks& tasks, std::span<const Nanos>,
+                                    std::span<const int32_t> urgencies) {
+  return LongestChains(
+      tasks, [&](size_t t) { return Weighted(kEvenUrgency, tasks, t, urgencies); }, Always);
 }
 
 // The longest path inside the task's subject, and behind it those of whole subjects: what changes
 // inside one subject leaves all others' paths as they are.
-std::vector<int64_t> LocalPath(const FlatTasks& tasks, std::span<const Nanos> durations) {
+std::vector<int64_t> LocalPath(const FlatTasks& tasks, std::span<const Nanos> durations,
+                               std::span<const int32_t> urgencies) {
   std::vector<int64_t> path = LongestChains(
-      tasks, [&](size_t t) { return durations[t].value(); },
+      tasks, [&](size_t t) { return Weighted(durations[t].value(), tasks, t, urgencies); },
       [&](size_t t, size_t next) { return tasks.AreOfOneSubject(t, next); });
   if (tasks.distances == nullptr) return path;
   std::vector<int64_t> lengths(static_cast<size_t>(tasks.distances->subjects()), 0);
@@ -72,8 +84,10 @@ constexpr Priority kPriorities[] = {
 
 }  // namespace
 
-std::vector<int64_t> RemainingPaths(const FlatTasks& tasks, std::span<const Nanos> durations) {
-  return LongestChains(tasks, [&](size_t t) { return durations[t].value(); }, Always);
+std::vector<int64_t> RemainingPaths(const FlatTasks& tasks, std::span<const Nanos> durations,
+                                    std::span<const int32_t> urgencies) {
+  return LongestChains(
+      tasks, [&](size_t t) { return Weighted(durations[t].value(), tasks, t, urgencies); }, Always);
 }
 
 std::span<const Priority> Priorities() { return kPriorities; }

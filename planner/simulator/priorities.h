@@ -16,8 +16,10 @@ namespace partita {
 struct Priority {
   const char* name;
   const char* description;
-  // Priorities by task, 0 or more: the larger, the earlier. Sums of durations fit 62 bits.
-  std::vector<int64_t> (*of)(const FlatTasks& tasks, std::span<const Nanos> durations);
+  // Priorities by task, 0 or more: the larger, the earlier. Sums of durations fit 62 bits. Urgencies of
+  // subjects (UrgenciesOf): none where all are alike.
+  std::vector<int64_t> (*of)(const FlatTasks& tasks, std::span<const Nanos> durations,
+                             std::span<const int32_t> urgencies);
   // Whether it looks no farther than the task's subject: then schedules come from placed tasks
   // (PlacedStep).
   bool is_local = false;
@@ -28,7 +30,8 @@ struct Priority {
 };
 
 // The longest time that each task and a chain of tasks behind it take.
-std::vector<int64_t> RemainingPaths(const FlatTasks& tasks, std::span<const Nanos> durations);
+std::vector<int64_t> RemainingPaths(const FlatTasks& tasks, std::span<const Nanos> durations,
+                                    std::span<const int32_t> urgencies = {});
 
 // THE table; the first row is what schedules have unless another is asked for.
 std::span<const Priority> Priorities();

@@ -153,11 +153,11 @@ Schedule EmptySchedule(const FlatTasks& tasks, std::span<const Nanos> durations)
 }  // namespace
 
 Schedule Simulate(const FlatTasks& tasks, std::span<const Nanos> durations,
-                  const Priority& priority) {
+                  const Priority& priority, std::span<const int32_t> urgencies) {
   const size_t n = tasks.size();
   Schedule schedule = EmptySchedule(tasks, durations);
   const int64_t total = CheckedSum(durations);  // no end is later
-  const std::vector<int32_t> by_rank = ByPriority(tasks, priority.of(tasks, durations));
+  const std::vector<int32_t> by_rank = ByPriority(tasks, priority.of(tasks, durations, urgencies));
   const bool fits = std::bit_width(static_cast<uint64_t>(total)) + std::bit_width(n) <= 64;
   if (priority.by_readiness) {
     (fits ? RunEvents<uint64_t> : RunEvents<Wide>)(tasks, durations, by_rank, schedule);

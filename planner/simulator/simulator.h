@@ -31,12 +31,14 @@ struct Schedule {
 //     the rest of the step waits for, and that only lacks another device for a moment,
 //   end = start + duration, and between them the task has its resources for itself.
 // By a rule with Priority::by_readiness the second line is: every resource serves its tasks one at a
-// time in the order (ready, priority, key). Priorities are those of a rule (Priorities), larger ones first; keys are TaskKeys.
+// time in the order (ready, priority, key). Priorities are those of a rule (Priorities) under urgencies of
+// subjects (UrgenciesOf), larger ones first; keys are TaskKeys.
 //
 // Durations are at least 1 ns (checked); so (start, key) is a total order that respects
 // dependencies and the order of service of every resource. Sums of durations fit 63 bits.
 Schedule Simulate(const FlatTasks& tasks, std::span<const Nanos> durations,
-                  const Priority& priority = DefaultPriority());
+                  const Priority& priority = DefaultPriority(),
+                  std::span<const int32_t> urgencies = {});
 
 // The schedule in which every resource serves its tasks in the given order (topological, each task
 // once), as the lanes of an executor do: start = max(end of predecessors, end of the task before it

@@ -201,6 +201,46 @@ TEST_F(EvaluatorTest, TheBestOrderIsThatOfTheRuleByWhichTheStepIsShortest) {
   EXPECT_GT(others, 3);
 }
 
+TEST_F(EvaluatorTest, OrdersThatASearchDrawsAreFoundAgain) {
+  std::mt19937_64 random(37);
+  int shorter = 0;
+  for (int round = 0; round < 10; ++round) {
+    const Strategy strategy = RandomStrategy(graph_, devices_, random);
+    const Evaluator evaluator = MakeEvaluator();
+    const EvaluatedStep best = Ok(evaluator.EvaluateBestOrder(strategy));
+    EXPECT_TRUE(best.draws.empty());
+    const OrderSearch search{.tries = 60, .seed = 5};
+    const EvaluatedStep step = Ok(evaluator.EvaluateBestOrder(strategy, search));
+    EXPECT_EQ(step.priority, best.priority);
+    // Draws are kept up to the last that made it shorter.
+    EXPECT_EQ(step.evaluation.time < best.evaluation.time, !step.draws.empty());
+    EXPECT_LE(step.evaluation.time, best.evaluation.time);
+    shorter += step.evaluation.time < best.evaluation.time;
+    const EvaluatedStep same = Ok(MakeEvaluator().EvaluateBestOrder(strategy, search));
+    EXPECT_EQ(same.draws, step.draws);
+    EXPECT_EQ(same.order, step.order);
+    Plan plan;
+    SetOrder(step, plan);
+    EXPECT_EQ(plan.priority_draws, step.draws);
+    Evaluator::Options options;
+    options.priority = step.priority;
+    options.draws = step.draws;
+    options.any_priority = false;
+    const Evaluator by_draws = MakeEvaluator(options);
+    const EvaluatedStep again = Ok(by_draws.EvaluateStep(strategy));
+    EXPECT_EQ(PredictionOf(again.evaluation), PredictionOf(step.evaluation));
+    EXPECT_EQ(again.order, step.order);
+    EXPECT_EQ(by_draws.EvaluateBriefly(strategy, kNoCutoff).time, step.evaluation.time);
+    // The rule that was asked for stays.
+    EXPECT_EQ(Ok(by_draws.EvaluateBestOrder(strategy, search)).order, step.order);
+    const OrderSearch known{.priority = step.priority, .draws = step.draws};
+    EXPECT_EQ(Ok(evaluator.EvaluateBestOrder(strategy, known)).order, step.order);
+    const OrderSearch stopped{.tries = 60, .interrupted = [] { return true; }};
+    EXPECT_EQ(Ok(evaluator.EvaluateBestOrder(strategy, stopped)).order, best.order);
+  }
+  EXPECT_GT(shorter, 3);
+}
+
 TEST_F(EvaluatorTest, InvalidStrategyIsAVerdictThatNamesTheOperator) {
   Strategy strategy = SingleDevice(graph_, DeviceId(0));
   const OpId anchor = graph_.anchors()[0];

@@ -96,7 +96,9 @@ TEST(PlanByPodsTest, AStepOfFewTasksIsMadeWholeAndTakesWhatWasPredicted) {
   EXPECT_TRUE(outcome.pods->is_whole);
   EXPECT_TRUE(outcome.pods->is_checked);
   EXPECT_TRUE(outcome.plan.order.has_value());
-  const EvaluatedStep again = Ok(at.evaluator.EvaluateBestOrder(outcome.plan.strategy));
+  const OrderSearch order{.priority = Ok(PriorityNamed(outcome.plan.priority)),
+                          .draws = outcome.plan.priority_draws};
+  const EvaluatedStep again = Ok(at.evaluator.EvaluateBestOrder(outcome.plan.strategy, order));
   EXPECT_EQ(again.evaluation.time, outcome.plan.prediction->time);
   EXPECT_LE(again.evaluation.time, *outcome.baseline);
   const Strategy data_parallel = at.Expert("data_parallel");

@@ -248,7 +248,7 @@ TEST(SimulatorTest, ListsFollowTheirDefinition) {
       }
       const Schedule schedule = Simulate(made.tasks, made.durations, rule);
       ExpectEqual(schedule, ListByDefinition(made.tasks, made.durations,
-                                             rule.of(made.tasks, made.durations)));
+                                             rule.of(made.tasks, made.durations, {})));
       ExpectEqual(SimulateInOrder(made.tasks, made.durations, OrderOf(made.tasks, schedule)),
                   schedule);
       tasks += static_cast<int64_t>(made.tasks.size());
@@ -439,7 +439,7 @@ TEST(SimulatorTest, LocalPathHasThePathInsideTheSubjectAndThoseOfWholeSubjectsBe
                       distances.SubjectOf(made)};
   // Task 0 has 3 inside its own subject, 1 not 4, and both the paths of the others' subjects behind.
   const std::vector<Nanos> durations{Nanos(4), Nanos(5), Nanos(1), Nanos(6), Nanos(90)};
-  EXPECT_THAT(PriorityNamed("local_path").value()->of(tasks, durations),
+  EXPECT_THAT(PriorityNamed("local_path").value()->of(tasks, durations, {}),
               ElementsAre(4 + 6 + 90 + 1, 5 + 90 + 1, 1, 6 + 90 + 1, 90 + 1));
 }
 

@@ -63,6 +63,8 @@ Plan MakePlan(const Graph& graph, std::mt19937_64& random) {
                      .seed = uint64_t{1} << 63,
                      .evaluations = 1000,
                      .options = {"beta=0.5", "starts=\"3\""}};
+  plan.priority = "local_path";
+  if (random() % 2 == 0) plan.priority_draws = {0, 7, uint32_t{1} << 31};
   auto step = BuildPlannedStep(graph, plan);
   CHECK(step.ok()) << step.status();
   plan.order = PlanOrder{.task_graph_fingerprint = step->tasks.fingerprint()};
