@@ -217,6 +217,15 @@ TEST(PlanByPodsTest, APlanWithoutAnOrderTakesWhatWasPredicted) {
   EXPECT_EQ(by_pods.plan.strategy, plan.strategy);
   const auto time = static_cast<double>(plan.prediction->time.value());
   EXPECT_NEAR(static_cast<double>(by_pods.step.evaluation.time.value()), time, 0.001 * time);
+  // Urgencies are of operators and tensors, of which every pod has all.
+  plan.priority_draws = {1, 2, 3, 4};
+  const Nanos drawn = Ok(EvaluatePlan(at.evaluator, plan)).step.evaluation.time;
+  EXPECT_NE(drawn, again.step.evaluation.time);
+  const PlanOutcome drawn_by_pods =
+      Ok(EvaluatePlan(at.evaluator, plan, RequestFor("gpt_tiny").graph_at));
+  EXPECT_EQ(drawn_by_pods.plan.priority_draws, plan.priority_draws);
+  EXPECT_NEAR(static_cast<double>(drawn_by_pods.step.evaluation.time.value()),
+              static_cast<double>(drawn.value()), 0.001 * time);
   // One that pods do not find is evaluated by all of its tasks.
   plan.strategy.algorithms.back().algorithm = "ring";
   const PlanOutcome edited = Ok(EvaluatePlan(at.evaluator, plan, RequestFor("gpt_tiny").graph_at));
