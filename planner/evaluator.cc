@@ -226,7 +226,9 @@ void Evaluator::TimeInBestOrder(const FlatStep& flat, const OrderSearch& search,
   std::vector<uint32_t> draws = step.draws;
   for (int64_t k = 0; options_.any_priority && k < search.tries; ++k) {
     if (search.interrupted && search.interrupted()) break;
-    draws.push_back(PhiloxWord(search.seed, kStreamOfOrders, static_cast<uint64_t>(k)));
+    const uint32_t draw = PhiloxWord(search.seed, kStreamOfOrders, static_cast<uint64_t>(k));
+    if (std::find(draws.begin(), draws.end(), draw) != draws.end()) continue;
+    draws.push_back(draw);
     if (!try_order(*step.priority, draws)) draws.pop_back();
   }
   if (step.memory.offset.empty()) PlaceBuffers(flat, step);

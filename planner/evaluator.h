@@ -166,8 +166,9 @@ class Evaluator {
   // no error but a verdict.
   absl::StatusOr<EvaluatedStep> EvaluateStep(const Strategy& strategy) const;
   // The same in the order in which the step takes least, of those that the rules of Priorities()
-  // find: what fits in memory first. Then, where any rule may be taken, urgencies are drawn again and
-  // again for some of the subjects, and kept as long as that makes the step shorter.
+  // find: what fits in memory first. Then, where any rule may be taken and a search is asked for,
+  // urgencies of some of the subjects are drawn again and again, and kept where the step is no longer
+  // than before.
   absl::StatusOr<EvaluatedStep> EvaluateBestOrder(const Strategy& strategy,
                                                   const OrderSearch& search = {}) const;
   // The same for a given task graph, run in the given order instead of the best one known.

@@ -64,7 +64,7 @@ struct PlanRequest {
                  .help = "which of the tasks that are ready at the same time a device takes first "
                          "(partita list priorities)",
                  .check = NameOf("priority", NamesOf(Priorities())),
-                 .fallback = "a search's local_path, a plan's the best of all and of what is drawn",
+                 .fallback = "a search's local_path, a plan's the best of all and of those that it draws",
                  .changes_plan = true},
           self.priority);
   }

@@ -284,6 +284,17 @@ absl::Status CheckModel(const PlanModel& model, const Graph& graph) {
   return absl::OkStatus();
 }
 
+// Errors: a draw that comes twice, which does nothing the first time.
+absl::StatusOr<std::vector<uint32_t>> DrawsFrom(const proto::Plan& message) {
+  std::vector<uint32_t> draws(message.priority_draws().begin(), message.priority_draws().end());
+  std::vector<uint32_t> sorted = draws;
+  std::sort(sorted.begin(), sorted.end());
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  if (twice == sorted.end()) return draws;
+  return absl::InvalidArgumentError(
+      absl::StrCat("priority_draws: ", *twice, " comes twice; draws are different numbers"));
+}
+
 absl::StatusOr<Precision> PrecisionOf(const proto::Plan& message) {
   if (message.precision().empty()) return Precision::kFloat32;
   const std::optional<Precision> precision = PrecisionNamed(message.precision());
@@ -396,7 +407,7 @@ absl::StatusOr<Plan> PlanFromProto(const proto::Plan& message, const Graph& grap
                   .nondeterministic = message.partition().nondeterministic()};
   ASSIGN_OR_RETURN(plan.order, OrderFrom(message));
   plan.priority = message.priority();
-  plan.priority_draws.assign(message.priority_draws().begin(), message.priority_draws().end());
+  ASSIGN_OR_RETURN(plan.priority_draws, DrawsFrom(message));
   if (message.has_prediction()) plan.prediction = PredictionFrom(message.prediction());
   ASSIGN_OR_RETURN(plan.choices.precision, PrecisionOf(message));
   const auto& others = message.partition().float32_classes();

@@ -16,8 +16,8 @@ bool HasRoomForTasks(int64_t tasks);
 // The plan of all pods, of which `of_pod` is one's strategy with its buckets: predicted from the first
 // pod in its best order, without an order of all tasks (PlanOutcome::pods), and checked for the pods
 // that are built where there is room for their tasks. Once `interrupted`, which may be empty, is true,
-// collectives are not named and nothing is checked. Orders are searched before. ResourceExhausted where it does not fit in memory;
-// errors as StrategyOfPods and Evaluator.
+// collectives are not named and nothing is checked; the search for orders has a function of its own.
+// ResourceExhausted where it does not fit in memory; errors as StrategyOfPods and Evaluator.
 absl::StatusOr<PlanOutcome> PlanOfPods(const PodProblem& pods, const BucketedStrategy& of_pod,
                                        const std::function<bool()>& interrupted = nullptr,
                                        const OrderSearch& orders = {});

@@ -27,10 +27,10 @@ std::vector<int64_t> LongestChains(const FlatTasks& tasks, Own&& own, Follows&& 
 
 bool Always(size_t, size_t) { return true; }
 
-// What counts as the task's length. Precondition: below 2^62.
+// The length by which the task counts in paths. Precondition: below 2^62.
 int64_t Weighted(int64_t length, const FlatTasks& tasks, size_t task,
                  std::span<const int32_t> urgencies) {
-  if (urgencies.empty()) return length;
+  if (urgencies.empty() || tasks.subject_of.empty()) return length;
   const int64_t urgency = urgencies[static_cast<size_t>(tasks.subject_of[task])];
   return length / kEvenUrgency * urgency + length % kEvenUrgency * urgency / kEvenUrgency;
 }

@@ -112,6 +112,17 @@ TEST(PlanIoTest, TextIsWrittenForPeople) {
                               "    degree: 2\n  }\n  replicas: 1\n  devices: [0, 1]\n}\n"));
 }
 
+TEST(PlanIoTest, ADrawThatComesTwiceIsRefused) {
+  const Graph graph = MakeGraph();
+  Plan plan{.model = {.source = "mlp_tiny", .batch = 12, .fingerprint = graph.fingerprint()},
+            .topology = VirtualCpuDevices(2),
+            .strategy = SplitFirstLoop(graph, 2)};
+  plan.priority_draws = {5, 7, 5};
+  const auto read = FromText(PlanText(plan, graph), graph);
+  EXPECT_EQ(read.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(read.status().message()), HasSubstr("priority_draws: 5 comes twice"));
+}
+
 TEST(PlanIoTest, SizesOfTheModelAreKept) {
   const Graph graph = MakeGraph();
   Plan plan{.model = {.source = "gpt", .batch = 12, .fingerprint = graph.fingerprint()},
