@@ -222,7 +222,7 @@ void Evaluator::TimeInBestOrder(const FlatStep& flat, const OrderSearch& search,
   for (const Priority& priority : Priorities()) {
     if (options_.any_priority && &priority != options_.priority) try_order(priority, {});
   }
-  if (search.priority != nullptr) try_order(*search.priority, search.draws);
+  if (!search.draws.empty()) try_order(*search.priority, search.draws);
   std::vector<uint32_t> draws = step.draws;
   for (int64_t k = 0; options_.any_priority && k < search.tries; ++k) {
     if (search.interrupted && search.interrupted()) break;

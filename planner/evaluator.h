@@ -93,7 +93,8 @@ struct OrderSearch {
   int64_t tries = 0;  // orders that are simulated beside those of the rules
   uint64_t seed = 0;
   std::function<bool()> interrupted = nullptr;  // may be null
-  // A known order, tried beside those of the rules; null: none.
+  // A known order beside those of the rules, that of a rule under draws, which is tried first; none
+  // where there are no draws.
   const Priority* priority = nullptr;
   std::vector<uint32_t> draws = {};
 };

@@ -64,7 +64,8 @@ struct PlanRequest {
                  .help = "which of the tasks that are ready at the same time a device takes first "
                          "(partita list priorities)",
                  .check = NameOf("priority", NamesOf(Priorities())),
-                 .fallback = "a search's local_path, a plan's the best of all and of those that it draws",
+                 .fallback = "a search's local_path, a plan's the best of all and of those that it "
+                             "draws",
                  .changes_plan = true},
           self.priority);
   }

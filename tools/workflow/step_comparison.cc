@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <limits>
 #include <memory_resource>
-#include <optional>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 

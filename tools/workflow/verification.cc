@@ -1,13 +1,8 @@
 #include "tools/workflow/verification.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <cstring>
-#include <limits>
-#include <memory_resource>
 #include <optional>
-#include <span>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,18 +10,12 @@
 #include "graph/model/model_summary.h"
 #include "graph/support/doing.h"
 #include "graph/support/error_category.h"
-#include "graph/support/philox.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
 #include "graph/task/buffer_assignment.h"
 #include "graph/verify/plan_verifier.h"
-#include "graph/verify/step_verifier.h"
-#include "graph/verify/task_checks.h"
 #include "runtime/backend/backends.h"
 #include "runtime/executor/executor_setup.h"
-#include "runtime/serial/serial_trainer.h"
-#include "runtime/support/finite.h"
-#include "runtime/train/training_state.h"
 #include "tools/workflow/dense_step.h"
 #include "tools/workflow/step_comparison.h"
 
@@ -98,11 +87,11 @@ class Verification {
   bool MayGoOn() const { return result_.first_difference.empty() && !result_.interrupted; }
 
   absl::StatusOr<StepComparison> Compare(Arithmetic arithmetic) {
-    const DType dtype = arithmetic == Arithmetic::kRing      ? DType::kRing64
-                        : arithmetic == Arithmetic::kFloat64 ? DType::kFloat64
-                                                             : DType::kFloat32;
     std::optional<Graph> form;
-    if (dtype != DType::kFloat32) form = WithArithmetic(dtype, steps_.graph);
+    if (arithmetic != Arithmetic::kFloat32) {
+      const bool in_ring = arithmetic == Arithmetic::kRing;
+      form = WithArithmetic(in_ring ? DType::kRing64 : DType::kFloat64, steps_.graph);
+    }
     const int before = result_.steps_compared;
     const auto report = [&](double steps) {
       if (request_.progress) request_.progress(before + steps, result_.steps_to_compare);
