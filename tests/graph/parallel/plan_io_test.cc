@@ -13,6 +13,7 @@
 #include "graph/parallel/plan_collectives.h"
 #include "graph/partition/planned_step.h"
 #include "graph/support/check.h"
+#include "graph/task/task_order.h"
 #include "graph/training/training_graph.h"
 #include "graph/zoo/models.h"
 #include "tests/planner/strategies.h"
@@ -341,8 +342,21 @@ TEST(PlannedStepTest, OrderOfAnotherTaskGraphIsLeftOutWithANote) {
   plan.order.reset();
   const auto canonical = BuildPlannedStep(graph, plan);
   ASSERT_TRUE(canonical.ok());
-  EXPECT_EQ(canonical->note, "");
+  EXPECT_THAT(canonical->note, AllOf(HasSubstr("no order"), HasSubstr(plan.priority)));
   EXPECT_EQ(step->order, canonical->order);
+}
+
+TEST(PlannedStepTest, PlanWithoutOrderAndRuleRunsInTheCanonicalOrderWithoutANote) {
+  const Graph graph = MakeGraph();
+  std::mt19937_64 random(61);
+  Plan plan = MakePlan(graph, random);
+  plan.order.reset();
+  plan.priority.clear();
+  plan.priority_draws.clear();
+  const auto step = BuildPlannedStep(graph, plan);
+  ASSERT_TRUE(step.ok()) << step.status();
+  EXPECT_EQ(step->note, "");
+  EXPECT_EQ(step->order, CanonicalOrder(step->tasks));
 }
 
 TEST(PlannedStepTest, OrderWithoutATaskIsRefused) {
