@@ -19,7 +19,9 @@ namespace partita {
 std::string NameForPods(const std::string& name, Pods pods);
 
 // Searches for the best strategy of a pod: of small pods first, then of larger ones, which begin with
-// what was found. Half of what is left of evaluations and time goes to each size but the last.
+// what was found. Two thirds of what is left of evaluations and time go to each size but the last. Where
+// the search is `auto`, by itself, a part of that goes to steps in their best orders: what it found is
+// changed by groups of operators as long as such a step gets faster.
 class PodSearch {
  public:
   // All outlive the search. The options' limits are for all sizes together. `scope`: of the pods that
@@ -57,6 +59,10 @@ class PodSearch {
   // Leaves those that are worth trying, if there are any.
   void KeepStarts(std::vector<NamedStrategy>& starts) const;
   absl::Status SearchSize(int size, bool is_last);
+  // Searches with the part of what is left. Sets the time that the sizes are compared by.
+  absl::StatusOr<SearchResult> SearchPart(const SearchProblem& problem, double part, Nanos& time);
+  // Goes on from what was found, and returns the time of its best order.
+  Nanos GoOnInBestOrder(const SearchProblem& problem, double part, SearchResult& found);
   void Keep(std::unique_ptr<PodProblem> pods, SearchProblem problem, SearchResult found);
   absl::StatusOr<Strategy> Enlarged(const PodProblem& larger) const;
   SearchOptions OptionsOf(double part) const;
@@ -72,6 +78,7 @@ class PodSearch {
   std::unique_ptr<PodProblem> pods_;  // null at first
   std::optional<SearchProblem> problem_;
   SearchResult found_;
+  Nanos time_;  // by which that is compared with what other sizes find
   std::vector<NamedStrategy> strategies_;
   int64_t evaluations_ = 0;
   bool is_far_behind_ = false;  // larger pods are not looked at

@@ -36,7 +36,6 @@ constexpr double kPartOfGroups = 0.8;
 // Of what is left in a small problem: walks find some more from where descents from several starts end,
 // and some from the starts.
 constexpr double kPartOfDescents = 0.15;
-constexpr Grouping kGroups[] = {Grouping::kOfShapes, Grouping::kOfLike, Grouping::kSingle};
 // Starts that take at most so many times the best are near it: on fewer devices dynamic programming is
 // then worth its time, for parts of the devices a trial.
 constexpr double kNear = 1.05;
@@ -340,7 +339,7 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
     AddStages(problem, state, kNoCutoff, points);
   }
   const Nanos with_stages = state.to_beat();
-  GroupDescents descents(problem, state, kGroups);
+  GroupDescents descents(problem, state, kGroupings);
   // Sums of costs do not tell what stages save that work at the same time.
   const bool is_overlapped = is_of_stages && HasStages(problem, state);
   if (is_overlapped && !found_stages) {

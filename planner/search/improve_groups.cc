@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <tuple>
@@ -10,6 +11,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "graph/parallel/decision.h"
+#include "graph/support/status_macros.h"
 #include "planner/search/group_changes.h"
 
 namespace partita {
@@ -52,7 +54,8 @@ class GroupImprover {
         at_(std::move(from)),
         groups_(groups),
         changes_of_(changes),
-        tried_(graph_.ops().size() * kGroupings * kKindsOfChange * changes_of_.levels(), -1),
+        tried_(graph_.ops().size() * std::size(kGroupings) * kKindsOfChange * changes_of_.levels(),
+               -1),
         changed_(graph_.ops().size(), 0) {}
 
   const WalkPoint& point() const { return at_; }
@@ -176,8 +179,8 @@ class GroupImprover {
 
   // The changes there were when such an attempt was made last; -1: never.
   int64_t& TriedAt(const Attempt& attempt, size_t level) {
-    const size_t group =
-        attempt.group->ops[0].index() * kGroupings + static_cast<size_t>(attempt.group->grouping);
+    const size_t group = attempt.group->ops[0].index() * std::size(kGroupings) +
+                         static_cast<size_t>(attempt.group->grouping);
     const size_t kind = group * kKindsOfChange + static_cast<size_t>(attempt.kind);
     return tried_[kind * changes_of_.levels() + level];
   }
@@ -399,6 +402,18 @@ WalkPoint GroupDescents::Improve(WalkPoint from, int64_t budget) {
   }
   (*descent)->Run(budget);
   return (*descent)->point();
+}
+
+absl::StatusOr<SearchResult> SearchGroups(const SearchProblem& problem,
+                                          const SearchOptions& options) {
+  SearchState state(problem, options);
+  SearchOptions of_experts = options;
+  of_experts.random_starts = 0;
+  ASSIGN_OR_RETURN(const std::vector<WalkPoint> points,
+                   EvaluateStarts(problem, of_experts, state, {}));
+  GroupDescents descents(problem, state, kGroupings);
+  if (!points.empty()) descents.Improve(points[0], state.left());
+  return state.Finish();
 }
 
 }  // namespace partita

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "planner/search/group_changes.h"
 #include "planner/search/walk.h"
 #include "planner/space/operator_groups.h"
@@ -45,5 +46,9 @@ class GroupDescents {
   std::optional<GroupChanges> changes_;  // from the first descent on
   std::vector<std::unique_ptr<GroupImprover>> descents_;
 };
+
+// The best start, changed by groups of each grouping until none of the changes improves it.
+absl::StatusOr<SearchResult> SearchGroups(const SearchProblem& problem,
+                                          const SearchOptions& options);
 
 }  // namespace partita

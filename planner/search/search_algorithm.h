@@ -136,6 +136,9 @@ struct SearchProblem {
   // The size up to which all-reduces may go in buckets in what is compared
   // (Evaluator::EvaluateBriefly); 0: they go alone.
   Bytes bucket_bytes{0};
+  // Whether steps are compared in their best orders (Evaluator::EvaluateBrieflyInBestOrder), which takes
+  // several times as long, where in the order of searches they are not far behind.
+  bool in_best_order = false;
   // The first so many starts are what other searches found: they are never put off (EvaluateStarts).
   size_t found_starts = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -114,6 +115,9 @@ class SearchState {
   static int ThreadsOf(const SearchOptions& options);
   // Threads that there is memory for.
   int MostThreads();
+  // The same for problems in best orders.
+  Evaluation EvaluateInBestOrder(const SearchTrial& trial,
+                                 const std::function<bool()>& interrupted) const;
   void Note(const SearchTrial& trial, const Evaluation& evaluation);
   void NoteByOrigin(const Strategy& strategy, const std::string& origin, Nanos time);
   void Tell(int start, const std::string& name, const std::string& move, Nanos current) const;

@@ -11,7 +11,8 @@ namespace partita {
 // Operators of one configuration that are a group: those of equal shapes (ShapeClasses),
 // those that are like each other (LikeClasses), or each by itself.
 enum class Grouping : uint8_t { kOfShapes, kOfLike, kSingle };
-inline constexpr size_t kGroupings = 3;
+inline constexpr Grouping kGroupings[] = {Grouping::kOfShapes, Grouping::kOfLike,
+                                          Grouping::kSingle};
 
 struct OperatorGroup {
   Grouping grouping;

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <random>
 #include <set>
 #include <span>
 #include <string>
@@ -155,11 +157,9 @@ TEST(ShapeClassesTest, HoldTheSlicesOfASequence) {
             std::set<int32_t>(like.begin(), like.end()).size());
 }
 
-constexpr Grouping kAllGroupings[] = {Grouping::kOfShapes, Grouping::kOfLike, Grouping::kSingle};
-
 TEST(OperatorGroupsTest, HoldWhatHasOneConfigurationAndNoneTwice) {
   const Workplace at("rnnlm", 8, "p100-4x4", 4);
-  const OperatorGroups groups(at.space, kAllGroupings);
+  const OperatorGroups groups(at.space, kGroupings);
   Strategy strategy = Ok(DataParallel(at.graph, at.machine->topology));
   const OpId moved = at.Op("lstm.1.7");
   strategy.configs[moved.index()] = Unsplit(at.graph.rule(moved), DeviceId(2));
@@ -183,7 +183,7 @@ TEST(OperatorGroupsTest, HoldWhatHasOneConfigurationAndNoneTwice) {
 TEST(OperatorGroupsTest, AreRepeatsButForTheFirstTheLastAndOneBetween) {
   const Workplace at("rnnlm", 8, "p100-4x4", 4);
   Strategy strategy = Ok(DataParallel(at.graph, at.machine->topology));
-  const OperatorGroups groups(at.space, kAllGroupings);
+  const OperatorGroups groups(at.space, kGroupings);
   const auto others = [&] {
     std::vector<std::string> names;
     for (const OperatorGroup& group : groups.Of(strategy)) {
@@ -204,7 +204,7 @@ TEST(OperatorGroupsTest, AreOfFreeOperators) {
   const Workplace at("lenet", 64, "p100-4x4", 4);
   const OpId conv = at.Op("conv2");
   const SearchSpace narrow(at.graph, 4, {SubjectOf(conv)});
-  const OperatorGroups groups(narrow, kAllGroupings);
+  const OperatorGroups groups(narrow, kGroupings);
   const auto found = groups.Of(Ok(DataParallel(at.graph, at.machine->topology)));
   ASSERT_EQ(found.size(), 1u);
   EXPECT_THAT(found[0].ops, ElementsAre(conv));
@@ -339,8 +339,8 @@ TEST(ImproveGroupsTest, ThreadsThatLookAheadFindAndCountTheSame) {
     std::vector<SearchResult> results;
     for (int threads : {1, 2, 5}) {
       Searched search(at, start, {.evaluations = budget, .threads = threads});
-      found.push_back(GroupDescents(search.problem, search.state, kAllGroupings)
-                          .Improve(search.point(), 10'000));
+      found.push_back(
+          GroupDescents(search.problem, search.state, kGroupings).Improve(search.point(), 10'000));
       results.push_back(Ok(search.state.Finish()));
     }
     EXPECT_TRUE(budget < 50 || found[0].strategy != start);
@@ -358,7 +358,7 @@ TEST(ImproveGroupsTest, AllGroupingsEndWhereNoneImproves) {
   const Workplace at("lenet", 64, "p100-4x4", 4);
   Searched all(at, Ok(DataParallel(at.graph, at.machine->topology)));
   const WalkPoint least =
-      GroupDescents(all.problem, all.state, kAllGroupings).Improve(all.point(), 10'000);
+      GroupDescents(all.problem, all.state, kGroupings).Improve(all.point(), 10'000);
   EXPECT_LT(all.state.evaluations(), 2'000);
   for (const auto& grouping : {kShapes, kLike, kSingle}) {
     const std::span<const Grouping> one(grouping, 1);
@@ -384,8 +384,8 @@ TEST(ImproveGroupsTest, EvaluatesNothingTwiceWithoutAnImprovement) {
   const Workplace at("lenet", 64, "p100-4x4", 4);
   Searched search(at, Ok(DataParallel(at.graph, at.machine->topology)));
   const WalkPoint least =
-      GroupDescents(search.problem, search.state, kAllGroupings).Improve(search.point(), 10'000);
-  const OperatorGroups groups(at.space, kAllGroupings);
+      GroupDescents(search.problem, search.state, kGroupings).Improve(search.point(), 10'000);
+  const OperatorGroups groups(at.space, kGroupings);
   GroupChanges changes(search.problem, groups, search.state);
   std::vector<Strategy> distinct = {least.strategy};
   size_t proposals = 0;
@@ -407,7 +407,7 @@ TEST(ImproveGroupsTest, EvaluatesNothingTwiceWithoutAnImprovement) {
   }
   EXPECT_LT(distinct.size(), proposals);
   const int64_t before = search.state.evaluations();
-  GroupDescents(search.problem, search.state, kAllGroupings).Improve(least, 10'000);
+  GroupDescents(search.problem, search.state, kGroupings).Improve(least, 10'000);
   EXPECT_EQ(search.state.evaluations() - before, static_cast<int64_t>(distinct.size()) - 1);
 }
 
@@ -417,8 +417,8 @@ TEST(ImproveGroupsTest, GoesOnWhereItEnded) {
   const Strategy start = Ok(DataParallel(at.graph, at.machine->topology));
   Searched whole(at, start), parts(at, start);
   const WalkPoint found =
-      GroupDescents(whole.problem, whole.state, kAllGroupings).Improve(whole.point(), 10'000);
-  GroupDescents descents(parts.problem, parts.state, kAllGroupings);
+      GroupDescents(whole.problem, whole.state, kGroupings).Improve(whole.point(), 10'000);
+  GroupDescents descents(parts.problem, parts.state, kGroupings);
   WalkPoint point = parts.point();
   int64_t before = -1;
   int count = 0;
@@ -446,6 +446,55 @@ TEST(ImproveGroupsTest, BeginsAnewFromOtherPoints) {
   EXPECT_EQ(search.state.evaluations(), 2 * once - 1);  // without the start
   EXPECT_EQ(descents.Improve(found, 10'000).strategy, found.strategy);
   EXPECT_EQ(search.state.evaluations(), 2 * once - 1);
+}
+
+// The least that a strategy takes by any rule, with the buckets that are best by that of searches.
+Nanos TimeInBestOrder(const SearchProblem& problem, const Strategy& strategy) {
+  const Evaluation own =
+      problem.evaluator.EvaluateBriefly(strategy, kNoCutoff, nullptr, problem.bucket_bytes);
+  const Strategy joined = Ok(problem.evaluator.WithBucketsUpTo(strategy, own.bucket_bytes));
+  return std::min(own.time, problem.evaluator.EvaluateBrieflyInBestOrder(joined).time);
+}
+
+class SearchGroupsTest : public testing::TestWithParam<int64_t> {};
+INSTANTIATE_TEST_SUITE_P(Buckets, SearchGroupsTest, testing::Values(0, 1 << 20));
+
+TEST_P(SearchGroupsTest, ComparesStepsInTheirBestOrders) {
+  const Workplace at("rnnlm", 8, "p100-4x4", 8);
+  SearchProblem problem{at.evaluator, at.space, {{"start", SecondLayerInOnePlace(at)}}};
+  problem.bucket_bytes = Bytes(GetParam());
+  problem.in_best_order = true;
+  const SearchResult found = Ok(SearchGroups(problem, {.evaluations = 150, .threads = 1}));
+  EXPECT_EQ(found.evaluation.time, TimeInBestOrder(problem, found.best));
+  EXPECT_LT(found.evaluation.time, TimeInBestOrder(problem, problem.starts[0].strategy));
+  EXPECT_EQ(ValidateStrategy(at.graph, found.best, 8), absl::OkStatus());
+  const SearchResult by_threads = Ok(SearchGroups(problem, {.evaluations = 150, .threads = 3}));
+  EXPECT_EQ(by_threads.best, found.best);
+  EXPECT_EQ(by_threads.evaluations, found.evaluations);
+}
+
+// What is beyond the cutoff in one order, but not in the best one, is within it.
+TEST(SearchGroupsTest, BestOrdersAreWithinACutoffThatOneOrderIsBeyond) {
+  const Workplace at("rnnlm_tiny", 8, "p100-4x4", 8);
+  SearchProblem problem = at.Problem();
+  problem.in_best_order = true;
+  const SearchOptions options;
+  SearchState state(problem, options);
+  std::mt19937_64 random(71);
+  int others = 0;  // strategies that another rule is better for
+  for (int round = 0; round < 60; ++round) {
+    const Strategy strategy = at.space.RandomStrategy(random);
+    const Nanos own = at.evaluator.EvaluateBriefly(strategy, kNoCutoff).time;
+    const Nanos least = TimeInBestOrder(problem, strategy);
+    const Evaluation within = state.Try(strategy, "random", least);
+    EXPECT_EQ(within.is_within(), own <= TimesOf(least, 1.1));
+    if (within.is_within()) {
+      EXPECT_EQ(within.time, least);
+    }
+    EXPECT_FALSE(state.Try(strategy, "random", least - Nanos(1)).is_within());
+    others += within.is_within() && least < own;
+  }
+  EXPECT_GT(others, 5);
 }
 
 }  // namespace
