@@ -11,6 +11,7 @@
 #include "planner/expert/expert_strategies.h"
 #include "planner/search/improve_groups.h"
 #include "planner/search/improve_stages.h"
+#include "planner/space/recurrent_layers.h"
 
 namespace partita {
 namespace {
@@ -22,9 +23,10 @@ constexpr int kLeastPairsOfNodes = 4;
 // Part of what is left of the budget that goes to pods that larger ones follow: those take several
 // times as long to evaluate, and go on from what was found.
 constexpr double kPartOfSmaller = 2.0 / 3;
-// Part of each size's evaluations that goes to steps in their best orders. Searches in them from the start
-// end behind those that go on from what is best in one: what a strategy takes by its luckiest rule tells
-// less of those near it.
+// Part of each size's evaluations that goes to steps in their best orders, for models with recurrent
+// layers, whose orders differ most; others end a little behind so. Searches in them from the start end
+// behind those that go on from what is best in one: what a strategy takes by its luckiest rule tells less
+// of those near it.
 constexpr double kPartOfOrders = 0.5;
 
 SearchFunction SearchFor(PodScope::Kind kind) {
@@ -109,8 +111,9 @@ absl::Status PodSearch::SearchSize(int size, bool is_last) {
 
 absl::StatusOr<SearchResult> PodSearch::SearchPart(const SearchProblem& problem, double part,
                                                    Nanos& time) {
-  const bool has_orders =
-      !is_part_ && search_ == SearchAuto && problem.evaluator.options().any_priority;
+  const Evaluator& evaluator = problem.evaluator;
+  const bool has_orders = !is_part_ && search_ == SearchAuto && evaluator.options().any_priority &&
+                          !RecurrentLayers(evaluator.graph()).empty();
   const double of_orders = has_orders ? kPartOfOrders : 0;
   ASSIGN_OR_RETURN(SearchResult found, search_(problem, OptionsOf(part * (1 - of_orders))));
   evaluations_ += found.evaluations;
@@ -132,6 +135,7 @@ Nanos PodSearch::GoOnInBestOrder(const SearchProblem& problem, double part, Sear
   evaluations_ += better->evaluations;
   if (better->best != found.best) {
     found.best = std::move(better->best);
+    found.origin = std::move(better->origin);
     found.evaluation =
         problem.evaluator.EvaluateBriefly(found.best, kNoCutoff, nullptr, problem.bucket_bytes);
     found.accepted += better->accepted;

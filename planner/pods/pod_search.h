@@ -20,8 +20,8 @@ std::string NameForPods(const std::string& name, Pods pods);
 
 // Searches for the best strategy of a pod: of small pods first, then of larger ones, which begin with
 // what was found. Two thirds of what is left of evaluations and time go to each size but the last. Where
-// the search is `auto`, by itself, a part of that goes to steps in their best orders: what it found is
-// changed by groups of operators as long as such a step gets faster.
+// the search is `auto`, by itself, and the model recurrent, a part of that goes to steps in their best
+// orders: what it found is changed by groups of operators as long as such a step gets faster.
 class PodSearch {
  public:
   // All outlive the search. The options' limits are for all sizes together. `scope`: of the pods that

@@ -89,6 +89,30 @@ TEST(PodSearchTest, PairsOfNodesFindStagesThatWorkAtTheSameTime) {
   EXPECT_TRUE(of_other.by_pods(options, scope).strategies.empty());
 }
 
+// What is found in the order of searches goes on in best orders.
+TEST(PodSearchTest, RecurrentModelsAreComparedInTheirBestOrders) {
+  const Workplace at("rnnlm_tiny", 1024, "minsky-32x4", 128);
+  const GraphAt graph_at = RequestFor("rnnlm_tiny").graph_at;
+  const SearchOptions options{.evaluations = 400, .threads = 1};
+  PodSearch pods(at.evaluator, graph_at, SearchAuto, options);
+  ASSERT_EQ(pods.Run(), absl::OkStatus());
+  const Evaluator& evaluator = pods.pods().evaluator();
+  const SearchResult& found = pods.found();
+  EXPECT_LE(pods.evaluations(), options.evaluations + 50);  // all starts of each size
+  EXPECT_EQ(
+      found.evaluation.time,
+      evaluator.EvaluateBriefly(found.best, kNoCutoff, nullptr, pods.problem().bucket_bytes).time);
+  // The best in one order, among others.
+  const Strategy joined = Ok(evaluator.WithBucketsUpTo(found.best, found.evaluation.bucket_bytes));
+  const Nanos least = evaluator.EvaluateBrieflyInBestOrder(joined).time;
+  int others = 0;
+  for (const FoundStrategy& one : found.by_origin) {
+    EXPECT_LE(least, one.time) << one.found.name;
+    others += one.found.strategy != found.best;
+  }
+  EXPECT_GT(others, 0);
+}
+
 TEST(PlanByPodsTest, AStepOfFewTasksIsMadeWholeAndTakesWhatWasPredicted) {
   const Workplace at("lenet", 1024, "minsky-32x4", 128);
   const PlanOutcome outcome = Ok(MakePlan(at.evaluator, RequestFor("lenet")));
