@@ -460,15 +460,15 @@ class SearchGroupsTest : public testing::TestWithParam<int64_t> {};
 INSTANTIATE_TEST_SUITE_P(Buckets, SearchGroupsTest, testing::Values(0, 1 << 20));
 
 TEST_P(SearchGroupsTest, ComparesStepsInTheirBestOrders) {
-  const Workplace at("rnnlm", 8, "p100-4x4", 8);
+  const Workplace at("rnnlm", 8, "p100-4x4", 4);
   SearchProblem problem{at.evaluator, at.space, {{"start", SecondLayerInOnePlace(at)}}};
   problem.bucket_bytes = Bytes(GetParam());
   problem.in_best_order = true;
-  const SearchResult found = Ok(SearchGroups(problem, {.evaluations = 150, .threads = 1}));
+  const SearchResult found = Ok(SearchGroups(problem, {.evaluations = 60, .threads = 1}));
   EXPECT_EQ(found.evaluation.time, TimeInBestOrder(problem, found.best));
   EXPECT_LT(found.evaluation.time, TimeInBestOrder(problem, problem.starts[0].strategy));
-  EXPECT_EQ(ValidateStrategy(at.graph, found.best, 8), absl::OkStatus());
-  const SearchResult by_threads = Ok(SearchGroups(problem, {.evaluations = 150, .threads = 3}));
+  EXPECT_EQ(ValidateStrategy(at.graph, found.best, 4), absl::OkStatus());
+  const SearchResult by_threads = Ok(SearchGroups(problem, {.evaluations = 60, .threads = 3}));
   EXPECT_EQ(by_threads.best, found.best);
   EXPECT_EQ(by_threads.evaluations, found.evaluations);
 }
