@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "graph/support/stop_flag.h"
-#include "planner/search/walk.h"
+#include "planner/least_loads.h"
 
 namespace partita {
 namespace {

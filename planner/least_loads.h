@@ -16,6 +16,11 @@ namespace partita {
 
 // Cutoff of an evaluation that never stops early.
 inline constexpr Nanos kNoCutoff(std::numeric_limits<int64_t>::max());
+// A time so many times as long; kNoCutoff stays what it is.
+inline Nanos TimesOf(Nanos time, double factor) {
+  if (time == kNoCutoff) return time;
+  return Nanos(static_cast<int64_t>(static_cast<double>(time.value()) * factor));
+}
 
 // Sums, by resource, of the least time for which a step keeps it busy. No schedule of the step is
 // shorter than the largest. Not for several threads.

@@ -93,56 +93,54 @@ absl::Status PodSearch::SearchSize(int size, bool is_last) {
   if (pods_ != nullptr) {
     ASSIGN_OR_RETURN(Strategy best, Enlarged(**pods));
     problem.starts.insert(problem.starts.begin(),
-                          {NameForPods(found_.origin, pods_->pods()), std::move(best)});
+                          {NameForPods(found_.result.origin, pods_->pods()), std::move(best)});
     problem.found_starts = 1;
   }
-  Nanos time;
-  absl::StatusOr<SearchResult> found = SearchPart(problem, is_last ? 1 : kPartOfSmaller, time);
+  absl::StatusOr<OfSize> found = SearchPart(problem, is_last ? 1 : kPartOfSmaller);
   if (!found.ok()) {
     status_ = found.status();
     return pods_ == nullptr && IsSet(options_.stop) ? status_ : absl::OkStatus();
   }
-  if (pods_ == nullptr || time < time_) {
-    time_ = time;
+  if (pods_ == nullptr || found->time < found_.time) {
     Keep(*std::move(pods), std::move(problem), *std::move(found));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<SearchResult> PodSearch::SearchPart(const SearchProblem& problem, double part,
-                                                   Nanos& time) {
+absl::StatusOr<PodSearch::OfSize> PodSearch::SearchPart(const SearchProblem& problem, double part) {
   const Evaluator& evaluator = problem.evaluator;
   const bool has_orders = !is_part_ && search_ == SearchAuto && evaluator.options().any_priority &&
                           !RecurrentLayers(evaluator.graph()).empty();
   const double of_orders = has_orders ? kPartOfOrders : 0;
-  ASSIGN_OR_RETURN(SearchResult found, search_(problem, OptionsOf(part * (1 - of_orders))));
-  evaluations_ += found.evaluations;
-  time = found.evaluation.time;
+  OfSize found;
+  ASSIGN_OR_RETURN(found.result, search_(problem, OptionsOf(part * (1 - of_orders))));
+  evaluations_ += found.result.evaluations;
+  found.time = found.result.evaluation.time;
   // The same part of what was left before.
   const double rest = part * of_orders / (1 - part * (1 - of_orders));
-  if (has_orders && !IsOver()) time = GoOnInBestOrder(problem, rest, found);
+  if (has_orders && !IsOver()) GoOnInBestOrder(problem, rest, found);
   return found;
 }
 
-Nanos PodSearch::GoOnInBestOrder(const SearchProblem& problem, double part, SearchResult& found) {
+void PodSearch::GoOnInBestOrder(const SearchProblem& problem, double part, OfSize& found) {
+  SearchResult& result = found.result;
   SearchProblem ordered = problem;
   ordered.in_best_order = true;
   // What smaller pods found may be better in its best order.
   ordered.starts.resize(problem.found_starts);
-  ordered.starts.push_back({found.origin, found.best});
+  ordered.starts.push_back({result.origin, result.best});
   absl::StatusOr<SearchResult> better = SearchGroups(ordered, OptionsOf(part));
-  if (!better.ok()) return found.evaluation.time;
+  if (!better.ok()) return;
   evaluations_ += better->evaluations;
-  if (better->best != found.best) {
-    found.best = std::move(better->best);
-    found.origin = std::move(better->origin);
-    found.evaluation =
-        problem.evaluator.EvaluateBriefly(found.best, kNoCutoff, nullptr, problem.bucket_bytes);
-    found.accepted += better->accepted;
-    found.walked_all = found.locally_optimal = false;
-  }
-  found.interrupted |= better->interrupted;
-  return better->evaluation.time;
+  found.time = better->evaluation.time;
+  result.interrupted |= better->interrupted;
+  if (better->best == result.best) return;
+  result.best = std::move(better->best);
+  result.origin = std::move(better->origin);
+  result.evaluation =
+      problem.evaluator.EvaluateBriefly(result.best, kNoCutoff, nullptr, problem.bucket_bytes);
+  result.accepted += better->accepted;
+  result.walked_all = result.locally_optimal = false;
 }
 
 Bytes PodSearch::BucketBytesFor(const PodProblem& pods) const {
@@ -181,18 +179,18 @@ void PodSearch::KeepStarts(std::vector<NamedStrategy>& starts) const {
   if (!kept.empty()) starts = std::move(kept);
 }
 
-void PodSearch::Keep(std::unique_ptr<PodProblem> pods, SearchProblem problem, SearchResult found) {
+void PodSearch::Keep(std::unique_ptr<PodProblem> pods, SearchProblem problem, OfSize found) {
   problem_.emplace(std::move(problem));
   pods_ = std::move(pods);
   found_ = std::move(found);
-  auto of_all = pods_->OfAllPods(found_.best);
+  auto of_all = pods_->OfAllPods(found_.result.best);
   if (!of_all.ok()) return;
-  strategies_.push_back({NameForPods(found_.origin, pods_->pods()), *std::move(of_all)});
+  strategies_.push_back({NameForPods(found_.result.origin, pods_->pods()), *std::move(of_all)});
 }
 
 // The best strategy of smaller pods for those that are several of them.
 absl::StatusOr<Strategy> PodSearch::Enlarged(const PodProblem& larger) const {
-  return StrategyOfPods(pods_->graph(), larger.graph(), found_.best,
+  return StrategyOfPods(pods_->graph(), larger.graph(), found_.result.best,
                         {pods_->pods().devices, larger.pods().devices / pods_->pods().devices});
 }
 

@@ -42,7 +42,7 @@ class PodSearch {
   // Pods of the best, what was searched, and what was found there. Precondition: Run was ok.
   const PodProblem& pods() const { return *pods_; }
   const SearchProblem& problem() const { return *problem_; }
-  const SearchResult& found() const { return found_; }
+  const SearchResult& found() const { return found_.result; }
   // The best of each size that was better than those before it, as strategies of all devices.
   std::vector<NamedStrategy> TakeStrategies() { return std::move(strategies_); }
   int64_t evaluations() const { return evaluations_; }  // of all sizes
@@ -59,11 +59,16 @@ class PodSearch {
   // Leaves those that are worth trying, if there are any.
   void KeepStarts(std::vector<NamedStrategy>& starts) const;
   absl::Status SearchSize(int size, bool is_last);
-  // Searches with the part of what is left. Sets the time that the sizes are compared by.
-  absl::StatusOr<SearchResult> SearchPart(const SearchProblem& problem, double part, Nanos& time);
-  // Goes on from what was found, and returns the time of its best order.
-  Nanos GoOnInBestOrder(const SearchProblem& problem, double part, SearchResult& found);
-  void Keep(std::unique_ptr<PodProblem> pods, SearchProblem problem, SearchResult found);
+  // What pods of a size do best, and the time that sizes are compared by.
+  struct OfSize {
+    SearchResult result;
+    Nanos time;
+  };
+  // Searches with the part of what is left.
+  absl::StatusOr<OfSize> SearchPart(const SearchProblem& problem, double part);
+  // Goes on from what was found.
+  void GoOnInBestOrder(const SearchProblem& problem, double part, OfSize& found);
+  void Keep(std::unique_ptr<PodProblem> pods, SearchProblem problem, OfSize found);
   absl::StatusOr<Strategy> Enlarged(const PodProblem& larger) const;
   SearchOptions OptionsOf(double part) const;
 
@@ -77,8 +82,7 @@ class PodSearch {
   absl::Status status_;               // why no pods have gone so far
   std::unique_ptr<PodProblem> pods_;  // null at first
   std::optional<SearchProblem> problem_;
-  SearchResult found_;
-  Nanos time_;  // by which that is compared with what other sizes find
+  OfSize found_;
   std::vector<NamedStrategy> strategies_;
   int64_t evaluations_ = 0;
   bool is_far_behind_ = false;  // larger pods are not looked at

@@ -407,12 +407,11 @@ WalkPoint GroupDescents::Improve(WalkPoint from, int64_t budget) {
 absl::StatusOr<SearchResult> SearchGroups(const SearchProblem& problem,
                                           const SearchOptions& options) {
   SearchState state(problem, options);
-  SearchOptions of_experts = options;
-  of_experts.random_starts = 0;
-  ASSIGN_OR_RETURN(const std::vector<WalkPoint> points,
-                   EvaluateStarts(problem, of_experts, state, {}));
-  GroupDescents descents(problem, state, kGroupings);
-  if (!points.empty()) descents.Improve(points[0], state.left());
+  RETURN_IF_ERROR(state.TryStarts());
+  if (state.has_best()) {
+    GroupDescents descents(problem, state, kGroupings);
+    descents.Improve({state.origin(), state.best(), state.best_time()}, state.left());
+  }
   return state.Finish();
 }
 

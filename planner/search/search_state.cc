@@ -7,7 +7,7 @@
 #include "graph/support/error_category.h"
 #include "graph/support/memory.h"
 #include "graph/support/status_macros.h"
-#include "planner/search/walk.h"
+#include "planner/least_loads.h"
 
 namespace partita {
 namespace {

@@ -75,11 +75,6 @@ struct StartRules {
 absl::StatusOr<std::vector<WalkPoint>> EvaluateStarts(const SearchProblem& problem,
                                                       const SearchOptions& options,
                                                       SearchState& state, const StartRules& rules);
-// A time so many times as long; kNoCutoff stays what it is.
-inline Nanos TimesOf(Nanos time, double factor) {
-  if (time == kNoCutoff) return time;
-  return Nanos(static_cast<int64_t>(static_cast<double>(time.value()) * factor));
-}
 // Starts and dynamic programming are tried on so many times fewer devices, then on so many times
 // fewer again.
 inline constexpr int kFewerDevices = 4;
