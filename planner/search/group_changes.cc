@@ -11,7 +11,7 @@
 namespace partita {
 namespace {
 
-// Devices from which on local costs take little beside evaluations.
+// Devices from which on changes come in levels: an evaluation takes much more than local costs do.
 constexpr int kManyDevices = 16;
 // Pairs of an operator's split and its readers' that are evaluated: those that cost least.
 constexpr size_t kMostWithReaders = 4;
@@ -35,11 +35,9 @@ GroupChanges::GroupChanges(const SearchProblem& problem, const OperatorGroups& g
       groups_(groups),
       state_(state),
       weight_of_(FreeWeights(space_)),
-      little_(kLittleOfMean / static_cast<double>(std::max<size_t>(1, graph_.anchors().size()))) {
-  if (space_.devices() < kManyDevices) return;
-  costs_.emplace(problem.evaluator);
-  levels_ = LevelsOf(graph_, little_);
-}
+      little_(kLittleOfMean / static_cast<double>(std::max<size_t>(1, graph_.anchors().size()))),
+      costs_(problem.evaluator),
+      levels_(space_.devices() < kManyDevices ? std::vector<Level>() : LevelsOf(graph_, little_)) {}
 
 // Bounds from what searches tried. For models of convolutions nearly all that improved cost little more:
 // one in ten did; beyond, up to half as much again, one in 125, then one in 2,500. Where recurrent layers
@@ -68,10 +66,11 @@ std::vector<ChangeSet> GroupChanges::Of(Change kind, size_t level, const std::ve
   if (kind == Change::kWeights) return PlaceWeights(wanted);
   if (level > 0 && !HasLevels(kind)) return {};
   if (kind == Change::kReaders) return SplitWithReaders(wanted);
-  const bool is_chained = kind == Change::kShiftedChain || kind == Change::kTradedPair;
+  const bool is_pair = kind == Change::kResizedPair || kind == Change::kTradedPair;
+  const bool is_chained = kind == Change::kShiftedChain || is_pair;
   std::vector<Copy> behind;
   if (kind == Change::kShiftedChain) behind = ChainsBehind(group);
-  if (kind == Change::kTradedPair) behind = PairsBehind(group);
+  if (is_pair) behind = PairsBehind(group);
   std::vector<ChangeSet> sets;
   if (!is_chained || !behind.empty()) sets.push_back(Split(wanted, behind));
   return sets;
@@ -85,7 +84,7 @@ const GroupChanges::Bound& GroupChanges::BoundOf(const Level& level, const Wante
 
 // Whether changes of the kind have several levels; otherwise all are of the first.
 bool GroupChanges::HasLevels(Change kind) const {
-  return costs_.has_value() && kind != Change::kWeights && kind != Change::kReaders;
+  return !levels_.empty() && kind != Change::kWeights && kind != Change::kReaders;
 }
 
 // Level of a change after which the group's first operators cost so much.
@@ -113,18 +112,31 @@ int64_t GroupChanges::PartOfStep(double part, const Wanted& wanted) {
 
 // Configurations of an operator by the kind of change.
 std::vector<ParallelConfig> GroupChanges::SplitsOf(OpId op, const Wanted& wanted) const {
-  if (wanted.kind == Change::kNeighbours) return NeighbourSplits(space_, wanted.strategy, op);
-  return HasMany(wanted.kind) ? TradedSplits(space_, wanted.strategy, op)
-                              : ShiftedSplits(space_, wanted.strategy, op);
+  switch (wanted.kind) {
+    case Change::kNeighbours:
+      return NeighbourSplits(space_, wanted.strategy, op);
+    case Change::kResized:
+    case Change::kResizedPair:
+      return ResizedSplits(space_, wanted.strategy, op);
+    case Change::kTraded:
+    case Change::kTradedPair:
+      return TradedSplits(space_, wanted.strategy, op);
+    default:
+      return ShiftedSplits(space_, wanted.strategy, op);
+  }
 }
 
-// Those of neighbours and those traded, each once.
+// Those of neighbours, those traded and those resized, each once.
 std::vector<ParallelConfig> GroupChanges::NearSplitsOf(OpId op, const Strategy& strategy) const {
   std::vector<ParallelConfig> splits = NeighbourSplits(space_, strategy, op);
-  for (ParallelConfig& traded : TradedSplits(space_, strategy, op)) {
-    const bool is_known = std::find(splits.begin(), splits.end(), traded) != splits.end();
-    if (!is_known) splits.push_back(std::move(traded));
-  }
+  const auto add = [&](std::vector<ParallelConfig> more) {
+    for (ParallelConfig& one : more) {
+      const bool is_known = std::find(splits.begin(), splits.end(), one) != splits.end();
+      if (!is_known) splits.push_back(std::move(one));
+    }
+  };
+  add(TradedSplits(space_, strategy, op));
+  add(ResizedSplits(space_, strategy, op));
   return splits;
 }
 
@@ -166,7 +178,7 @@ ChangeSet GroupChanges::Split(const Wanted& wanted, const std::vector<Copy>& cha
   const std::vector<OpId> first = FirstOf(wanted.group, chains);
   std::optional<int64_t> before;
   int64_t most = 0;
-  if (HasLevels(wanted.kind)) before = costs_->Of(wanted.strategy, first);
+  if (HasLevels(wanted.kind)) before = costs_.Of(wanted.strategy, first);
   if (before.has_value()) {
     most = MostOf(levels_[std::min(wanted.level, levels_.size() - 1)], *before, wanted);
   }
@@ -175,7 +187,7 @@ ChangeSet GroupChanges::Split(const Wanted& wanted, const std::vector<Copy>& cha
     std::vector<OperatorDecision> decisions = SwapIn(wanted, config, chains);
     size_t level = 0;
     if (before.has_value()) {
-      level = LevelOf(costs_->Of(wanted.strategy, first, most), *before, wanted);
+      level = LevelOf(costs_.Of(wanted.strategy, first, most), *before, wanted);
     }
     std::for_each(decisions.rbegin(), decisions.rend(),
                   [&](OperatorDecision& one) { Swap(wanted.strategy, one); });
@@ -233,7 +245,6 @@ std::vector<GroupChanges::Readers> GroupChanges::ReadersOf(const Wanted& wanted)
 
 std::vector<ChangeSet> GroupChanges::SplitWithReaders(const Wanted& wanted) {
   std::vector<ChangeSet> sets;
-  if (!costs_.has_value()) return sets;
   for (const Readers& readers : ReadersOf(wanted)) sets.push_back(SplitWith(wanted, readers));
   return sets;
 }
@@ -244,7 +255,7 @@ ChangeSet GroupChanges::SplitWith(const Wanted& wanted, const Readers& readers) 
   changed.ops.insert(changed.ops.end(), readers.ops.begin(), readers.ops.end());
   Strategy& strategy = wanted.strategy;
   const OpId both[] = {readers.maker, readers.ops[0]};
-  const std::optional<int64_t> before = costs_->Of(strategy, both);
+  const std::optional<int64_t> before = costs_.Of(strategy, both);
   if (!before.has_value()) return changed;
   const int64_t most = *before + PartOfStep(little_, wanted);
   struct Pair {
@@ -259,7 +270,7 @@ ChangeSet GroupChanges::SplitWith(const Wanted& wanted, const Readers& readers) 
     for (const ParallelConfig& other : NearSplitsOf(both[1], strategy)) {
       OperatorDecision reader{both[1], other};
       Swap(strategy, reader);
-      const std::optional<int64_t> after = costs_->Of(strategy, both, most);
+      const std::optional<int64_t> after = costs_.Of(strategy, both, most);
       Swap(strategy, reader);
       if (after.has_value() && *after <= most) pairs.push_back({*after, config, other});
     }

@@ -19,13 +19,15 @@ enum class Change : uint8_t {
   kShiftedChain,  // the same with what is behind it (ChainBehind)
   kTraded,        // to TradedSplits
   kTradedPair,    // the same with what is behind it, up to ReadersBehind
-  kReaders,       // to NeighbourSplits or TradedSplits, as well as those that read what it makes
-  kWeights,       // to another EvenPlacement of the weights that it reads as one operand
+  kResized,       // to ResizedSplits
+  kResizedPair,   // the same with what is behind it, up to ReadersBehind
+  kReaders,  // to NeighbourSplits, TradedSplits or ResizedSplits, with those that read what it makes
+  kWeights,  // to another EvenPlacement of the weights that it reads as one operand
 };
-inline constexpr size_t kKindsOfChange = 7;
+inline constexpr size_t kKindsOfChange = 9;
 
 // Whether there are many changes of the kind.
-inline bool HasMany(Change kind) { return kind == Change::kTraded || kind == Change::kTradedPair; }
+inline bool HasMany(Change kind) { return kind >= Change::kTraded && kind <= Change::kResizedPair; }
 
 // Changes of some operators, of which the best is gone to.
 struct ChangeSet {
@@ -109,8 +111,8 @@ class GroupChanges {
       weight_of_;  // indexed by TensorId: the weight that may be decided, or -1
   // Part of the step that changes may add and be called cheap.
   const double little_;
-  std::optional<LocalCosts> costs_;  // where devices are many
-  std::vector<Level> levels_;        // without the last one
+  LocalCosts costs_;
+  const std::vector<Level> levels_;  // without the last one
 };
 
 }  // namespace partita

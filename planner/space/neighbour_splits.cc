@@ -111,6 +111,14 @@ int32_t& DegreeAt(ParallelConfig& config, size_t place) {
   return place == config.degrees.size() ? config.replicas : config.degrees[place];
 }
 
+// The first of devices that are neighbours, one after the other; nullopt for others.
+std::optional<int32_t> FirstOfRange(const std::vector<DeviceId>& devices) {
+  for (size_t k = 1; k < devices.size(); ++k) {
+    if (devices[k].value() != devices[k - 1].value() + 1) return std::nullopt;
+  }
+  return devices[0].value();
+}
+
 bool MultipliesByWeights(const Graph& graph, OpId op) {
   const std::vector<TensorId>& inputs = graph.op(op).inputs;
   return std::any_of(inputs.begin(), inputs.end(), [&](TensorId input) {
@@ -154,6 +162,33 @@ std::vector<ParallelConfig> ShiftedSplits(const SearchSpace& space, const Strate
   const auto width = static_cast<int32_t>(own.devices.size());
   for (int32_t by = width; by < devices; by *= 2) found.Add(MovedOn(own, by, devices));
   if (width < devices) found.Add(MovedOn(own, devices - width, devices));
+  return found.Take();
+}
+
+std::vector<ParallelConfig> ResizedSplits(const SearchSpace& space, const Strategy& strategy,
+                                          OpId op) {
+  const ParallelConfig& own = strategy.configs[op.index()];
+  FittingConfigs found(space, op, own);
+  const std::optional<int32_t> first = FirstOfRange(own.devices);
+  if (!first.has_value()) return {};
+  const auto width = static_cast<int32_t>(own.devices.size());
+  const int32_t wide_first = *first / (2 * width) * (2 * width), half = width / 2;
+  for (size_t place = 0; place <= own.degrees.size(); ++place) {
+    ParallelConfig wide = own;
+    DegreeAt(wide, place) *= 2;
+    wide.devices = DeviceRange(wide_first, 2 * width);
+    if (wide_first + 2 * width <= space.devices()) found.Add(std::move(wide));
+  }
+  for (int32_t begin : {*first, *first + half}) {
+    for (size_t place = 0; place <= own.degrees.size(); ++place) {
+      ParallelConfig narrow = own;
+      int32_t& degree = DegreeAt(narrow, place);
+      if (degree % 2 != 0) continue;
+      degree /= 2;
+      narrow.devices = DeviceRange(begin, half);
+      found.Add(std::move(narrow));
+    }
+  }
   return found.Take();
 }
 

@@ -17,6 +17,11 @@ std::vector<ParallelConfig> NeighbourSplits(const SearchSpace& space, const Stra
 // Its parts on the same devices, a factor up to 4 of one degree moved to another one, copies included.
 std::vector<ParallelConfig> TradedSplits(const SearchSpace& space, const Strategy& strategy,
                                          OpId op);
+// One degree, or its copies, doubled on twice as many neighbouring devices, which begin at a multiple of
+// their number; or halved on the first or second half of its devices. None where its devices are not
+// neighbours.
+std::vector<ParallelConfig> ResizedSplits(const SearchSpace& space, const Strategy& strategy,
+                                          OpId op);
 // Its split on other devices, each as many places on, round the machine: as many as it has devices,
 // twice as many, and so on, or as many back. None where it has them all.
 std::vector<ParallelConfig> ShiftedSplits(const SearchSpace& space, const Strategy& strategy,

@@ -21,9 +21,9 @@ using testing::ElementsAre;
 using testing::SizeIs;
 
 constexpr Grouping kEach[] = {Grouping::kSingle}, kTogether[] = {Grouping::kOfLike};
-constexpr Change kKinds[] = {Change::kNeighbours, Change::kShifted,    Change::kShiftedChain,
-                             Change::kTraded,     Change::kTradedPair, Change::kReaders,
-                             Change::kWeights};
+constexpr Change kKinds[] = {Change::kNeighbours,  Change::kShifted,    Change::kShiftedChain,
+                             Change::kTraded,      Change::kTradedPair, Change::kResized,
+                             Change::kResizedPair, Change::kReaders,    Change::kWeights};
 static_assert(std::size(kKinds) == kKindsOfChange);
 
 // The changes of a model's groups under an expert's strategy.

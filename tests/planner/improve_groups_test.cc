@@ -24,6 +24,7 @@
 namespace partita {
 namespace {
 
+using testing::AnyOf;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::UnorderedElementsAre;
@@ -85,6 +86,39 @@ TEST(TradedSplitsTest, MoveAFactorOfOneDegreeToAnother) {
     EXPECT_TRUE(at.space.Fits(conv, split));
     EXPECT_EQ(split.devices, own.devices);
     EXPECT_NE(split, own);
+  }
+}
+
+// Two devices become the four around them, or either of them.
+TEST(ResizedSplitsTest, DoubleOrHalveADegreeWithTheDevices) {
+  const Workplace at("lenet", 64, "p100-4x4", 8);
+  Strategy strategy = Ok(DataParallel(at.graph, at.machine->topology));
+  const OpId conv = at.Op("conv1");
+  const auto n = static_cast<size_t>(at.graph.rule(conv).FindLoop("n"));
+  const auto rows = static_cast<size_t>(at.graph.rule(conv).FindLoop("oh"));
+  ParallelConfig& own = strategy.configs[conv.index()];
+  own.degrees[n] = 2;
+  own.devices = DeviceRange(6, 2);
+  const std::vector<ParallelConfig> splits = ResizedSplits(at.space, strategy, conv);
+  std::vector<ParallelConfig> wanted(5, own);
+  for (ParallelConfig* wide : {&wanted[0], &wanted[1], &wanted[2]}) {
+    wide->devices = DeviceRange(4, 4);
+  }
+  wanted[0].degrees[n] = 4;
+  wanted[1].degrees[rows] = 2;
+  wanted[2].replicas = 2;
+  wanted[3].degrees[n] = wanted[4].degrees[n] = 1;
+  wanted[3].devices = DeviceRange(6, 1);
+  wanted[4].devices = DeviceRange(7, 1);
+  for (const ParallelConfig& one : wanted) EXPECT_THAT(splits, Contains(one));
+  for (const ParallelConfig& split : splits) EXPECT_TRUE(at.space.Fits(conv, split));
+
+  own.devices = {DeviceId(1), DeviceId(6)};
+  EXPECT_TRUE(ResizedSplits(at.space, strategy, conv).empty());
+  own.degrees[n] = 8;
+  own.devices = DeviceRange(0, 8);
+  for (const ParallelConfig& split : ResizedSplits(at.space, strategy, conv)) {
+    EXPECT_THAT(split.devices, AnyOf(DeviceRange(0, 4), DeviceRange(4, 4)));
   }
 }
 
@@ -267,12 +301,16 @@ TEST(ImproveGroupsTest, LikeOperatorsFollowTogether) {
   const Workplace at("rnnlm", 8, "p100-4x4", 4);
   const Strategy start = SecondLayerInOnePlace(at);
   Searched search(at, start);
+  // Words are like no others: a step of a layer that reads one may change with it, and no other step.
+  std::vector<DecisionSubject> subjects;
+  for (OpId op : at.space.recurrent()) subjects.push_back(SubjectOf(op));
+  const SearchProblem layers{at.evaluator, SearchSpace(at.graph, 4, subjects), {}};
   const WalkPoint found =
-      GroupDescents(search.problem, search.state, kLike).Improve(search.point(), 10'000);
+      GroupDescents(layers, search.state, kLike).Improve(search.point(), 10'000);
   EXPECT_NE(found.strategy, start);
   // What had one configuration has one.
-  for (OpId op : at.space.operators()) {
-    for (OpId like : at.space.AllLike(op)) {
+  for (OpId op : layers.space.operators()) {
+    for (OpId like : layers.space.AllLike(op)) {
       if (start.configs[like.index()] != start.configs[op.index()]) continue;
       EXPECT_EQ(found.strategy.configs[like.index()], found.strategy.configs[op.index()])
           << at.graph.op(like).name << ", " << at.graph.op(op).name;
