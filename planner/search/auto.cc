@@ -315,9 +315,6 @@ absl::StatusOr<SearchResult> Finish(const SearchProblem& problem,
 absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
                                         const SearchOptions& options) {
   SearchState state(problem, options);
-  // Random strategies are far behind what experts do, and take long to be found so.
-  SearchOptions of_experts = options;
-  of_experts.random_starts = 0;
   std::vector<NamedStrategy> put_off;
   const bool is_of_stages = problem.space.devices() > kMostWithoutStages;
   const bool is_recurrent = !RecurrentLayers(problem.space.graph()).empty();
@@ -329,9 +326,9 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
     found_stages = is_of_stages && !is_recurrent && AddTwoNodes(problem, state, near, few);
     return found_stages;
   };
-  ASSIGN_OR_RETURN(
-      std::vector<WalkPoint> points,
-      EvaluateStarts(problem, of_experts, state, {kMostOfGatheredWalks, &put_off, look}));
+  // Random strategies are far behind what experts do, and take long to be found so.
+  const StartRules rules{kMostOfGatheredWalks, /*has_random=*/false, &put_off, look};
+  ASSIGN_OR_RETURN(std::vector<WalkPoint> points, EvaluateStarts(problem, options, state, rules));
   if (!is_recurrent && problem.space.whole()) AddListPlacement(problem, state, points);
   // Where recurrent layers are stages that work at the same time, others gain nothing.
   const bool has_recurrent = is_recurrent && HasStages(problem, state);

@@ -113,10 +113,8 @@ void AddStages(const SearchProblem& problem, SearchState& state, Nanos known,
 absl::StatusOr<SearchResult> SearchStages(const SearchProblem& problem,
                                           const SearchOptions& options) {
   SearchState state(problem, options);
-  SearchOptions of_experts = options;
-  of_experts.random_starts = 0;
-  ASSIGN_OR_RETURN(std::vector<WalkPoint> points,
-                   EvaluateStarts(problem, of_experts, state, {.most = kMostOfGatheredWalks}));
+  const StartRules rules{.most = kMostOfGatheredWalks, .has_random = false};
+  ASSIGN_OR_RETURN(std::vector<WalkPoint> points, EvaluateStarts(problem, options, state, rules));
   if (!state.has_best()) return state.Finish();
   const Nanos of_starts = state.best_time();
   AddStages(problem, state, kNoCutoff, points);

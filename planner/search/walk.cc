@@ -264,7 +264,8 @@ absl::StatusOr<std::vector<WalkPoint>> EvaluateStarts(const SearchProblem& probl
   state.StartsAreTried();
   if (goes_on && tries_fewer && !found) on_fewer.AddOfBest();
   std::mt19937_64 random(options.seed);
-  for (int k = 0; goes_on && k < options.random_starts && problem.space.whole(); ++k) {
+  const int random_starts = rules.has_random && problem.space.whole() ? options.random_starts : 0;
+  for (int k = 0; goes_on && k < random_starts; ++k) {
     NamedStrategy start{"random", problem.space.RandomStrategy(random)};
     goes_on = !state.Done() && AddStart(problem, std::move(start),
                                         FarBehind(state, starts, rules.most), state, starts);

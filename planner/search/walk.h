@@ -60,6 +60,8 @@ inline constexpr double kMostOfWalks = 3, kMostOfGatheredWalks = 1.5;
 struct StartRules {
   // Starts that take so many times the best before them, or more, are left out.
   double most = kMostOfWalks;
+  // Whether there are random starts, as many as the options say.
+  bool has_random = true;
   // Gets the given starts that are behind others on fewer devices, or not known there, instead of their
   // being tried; null: all are.
   std::vector<NamedStrategy>* put_off = nullptr;
