@@ -327,7 +327,8 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
     return found_stages;
   };
   // Random strategies are far behind what experts do, and take long to be found so.
-  const StartRules rules{kMostOfGatheredWalks, /*has_random=*/false, &put_off, look};
+  const StartRules rules{
+      .most = kMostOfGatheredWalks, .has_random = false, .put_off = &put_off, .look = look};
   ASSIGN_OR_RETURN(std::vector<WalkPoint> points, EvaluateStarts(problem, options, state, rules));
   if (!is_recurrent && problem.space.whole()) AddListPlacement(problem, state, points);
   // Where recurrent layers are stages that work at the same time, others gain nothing.

@@ -1,7 +1,7 @@
 #include "planner/search/group_changes.h"
 
 #include <algorithm>
-#include <span>
+#include <iterator>
 #include <utility>
 
 #include "planner/space/moves.h"
@@ -126,17 +126,21 @@ std::vector<ParallelConfig> GroupChanges::SplitsOf(OpId op, const Wanted& wanted
   }
 }
 
-// Those of neighbours, those traded and those resized, each once.
-std::vector<ParallelConfig> GroupChanges::NearSplitsOf(OpId op, const Strategy& strategy) const {
+// Those traded and those resized, which do not depend on the operators around.
+std::vector<ParallelConfig> GroupChanges::OwnSplitsOf(OpId op, const Strategy& strategy) const {
+  std::vector<ParallelConfig> splits = TradedSplits(space_, strategy, op);
+  std::ranges::move(ResizedSplits(space_, strategy, op), std::back_inserter(splits));
+  return splits;
+}
+
+// Those of neighbours and, behind them, its own, each once.
+std::vector<ParallelConfig> GroupChanges::NearSplitsOf(OpId op, const Strategy& strategy,
+                                                       std::span<const ParallelConfig> own) const {
   std::vector<ParallelConfig> splits = NeighbourSplits(space_, strategy, op);
-  const auto add = [&](std::vector<ParallelConfig> more) {
-    for (ParallelConfig& one : more) {
-      const bool is_known = std::find(splits.begin(), splits.end(), one) != splits.end();
-      if (!is_known) splits.push_back(std::move(one));
-    }
-  };
-  add(TradedSplits(space_, strategy, op));
-  add(ResizedSplits(space_, strategy, op));
+  for (const ParallelConfig& one : own) {
+    const bool is_known = std::find(splits.begin(), splits.end(), one) != splits.end();
+    if (!is_known) splits.push_back(one);
+  }
   return splits;
 }
 
@@ -263,11 +267,13 @@ ChangeSet GroupChanges::SplitWith(const Wanted& wanted, const Readers& readers) 
     ParallelConfig of_group, of_readers;
   };
   std::vector<Pair> pairs;
-  for (const ParallelConfig& config : NearSplitsOf(both[0], strategy)) {
+  const std::vector<ParallelConfig> of_maker = OwnSplitsOf(both[0], strategy),
+                                    of_reader = OwnSplitsOf(both[1], strategy);
+  for (const ParallelConfig& config : NearSplitsOf(both[0], strategy, of_maker)) {
     if (state_.IsStopped()) return changed;
     OperatorDecision maker{both[0], config};
     Swap(strategy, maker);
-    for (const ParallelConfig& other : NearSplitsOf(both[1], strategy)) {
+    for (const ParallelConfig& other : NearSplitsOf(both[1], strategy, of_reader)) {
       OperatorDecision reader{both[1], other};
       Swap(strategy, reader);
       const std::optional<int64_t> after = costs_.Of(strategy, both, most);

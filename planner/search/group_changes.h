@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "graph/parallel/decision.h"
@@ -91,7 +92,9 @@ class GroupChanges {
   static int64_t MostOf(const Level& level, int64_t before, const Wanted& wanted);
   static int64_t PartOfStep(double part, const Wanted& wanted);
   std::vector<ParallelConfig> SplitsOf(OpId op, const Wanted& wanted) const;
-  std::vector<ParallelConfig> NearSplitsOf(OpId op, const Strategy& strategy) const;
+  std::vector<ParallelConfig> OwnSplitsOf(OpId op, const Strategy& strategy) const;
+  std::vector<ParallelConfig> NearSplitsOf(OpId op, const Strategy& strategy,
+                                           std::span<const ParallelConfig> own) const;
   std::vector<Copy> ChainsBehind(const std::vector<OpId>& group) const;
   std::vector<Copy> PairsBehind(const std::vector<OpId>& group) const;
   static std::vector<OpId> FirstOf(const std::vector<OpId>& group, const std::vector<Copy>& chains);

@@ -106,11 +106,6 @@ class SplitFinder {
   FittingConfigs found_;
 };
 
-// The degrees of the loops, and behind them the copies.
-int32_t& DegreeAt(ParallelConfig& config, size_t place) {
-  return place == config.degrees.size() ? config.replicas : config.degrees[place];
-}
-
 // The first of devices that are neighbours, one after the other; nullopt for others.
 std::optional<int32_t> FirstOfRange(const std::vector<DeviceId>& devices) {
   for (size_t k = 1; k < devices.size(); ++k) {
@@ -173,11 +168,12 @@ std::vector<ParallelConfig> ResizedSplits(const SearchSpace& space, const Strate
   if (!first.has_value()) return {};
   const auto width = static_cast<int32_t>(own.devices.size());
   const int32_t wide_first = *first / (2 * width) * (2 * width), half = width / 2;
-  for (size_t place = 0; place <= own.degrees.size(); ++place) {
+  const bool has_room = wide_first + 2 * width <= space.devices();
+  for (size_t place = 0; has_room && place <= own.degrees.size(); ++place) {
     ParallelConfig wide = own;
     DegreeAt(wide, place) *= 2;
     wide.devices = DeviceRange(wide_first, 2 * width);
-    if (wide_first + 2 * width <= space.devices()) found.Add(std::move(wide));
+    found.Add(std::move(wide));
   }
   for (int32_t begin : {*first, *first + half}) {
     for (size_t place = 0; place <= own.degrees.size(); ++place) {

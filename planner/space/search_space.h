@@ -20,6 +20,11 @@ std::vector<DeviceId> DeviceRange(int32_t first, int32_t count);
 ParallelConfig SplitAlong(const ShardingRule& rule, int loop, const std::vector<DeviceId>& devices);
 ParallelConfig BySample(const ShardingRule& rule, const std::vector<DeviceId>& devices);
 
+// The degree of a loop or, behind all loops, the number of copies.
+inline int32_t& DegreeAt(ParallelConfig& config, size_t place) {
+  return place == config.degrees.size() ? config.replicas : config.degrees[place];
+}
+
 // Calls visit(degrees) for every split of the loops from `loop` on into at most `parts` parts; the
 // degrees of those before stay as they are.
 template <class Visit>

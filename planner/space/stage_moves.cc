@@ -60,7 +60,7 @@ class Resizer {
       ParallelConfig resized = config;
       const size_t place = (first + k) % count;
       const bool is_replicas = place == config.degrees.size();
-      int32_t& degree = is_replicas ? resized.replicas : resized.degrees[place];
+      int32_t& degree = DegreeAt(resized, place);
       // Copies of all parts are worth little: only where there are some.
       const bool may_change = grows ? !is_replicas || degree > 1 : degree % 2 == 0;
       if (!may_change) continue;
