@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -12,15 +13,27 @@
 
 namespace partita {
 
-// A half-open range [lo, hi) of indices along one dimension.
-struct Interval {
-  int64_t lo = 0;
-  int64_t hi = 0;
+// Largest extent of one dimension of a tensor.
+constexpr int64_t kMaxExtent = (int64_t{1} << 31) - 1;
 
-  int64_t size() const { return hi - lo; }
+// A half-open range [lo, hi) of indices along one dimension of a tensor. Boxes are most of what
+// searches keep: their numbers are as small as kMaxExtent allows.
+struct Interval {
+  int32_t lo = 0;
+  int32_t hi = 0;
+
+  constexpr Interval() = default;
+  // Precondition: both are within kMaxExtent of 0.
+  constexpr Interval(int64_t from, int64_t to)
+      : lo(static_cast<int32_t>(from)), hi(static_cast<int32_t>(to)) {}
+
+  int64_t size() const { return int64_t{hi} - lo; }
   bool empty() const { return hi <= lo; }
   bool Contains(Interval b) const { return lo <= b.lo && b.hi <= hi; }
   friend auto operator<=>(const Interval&, const Interval&) = default;
+  friend bool operator==(Interval a, Interval b) {
+    return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
+  }
   template <class H>
   friend H AbslHashValue(H h, const Interval& a) {
     return H::combine(std::move(h), a.lo, a.hi);
@@ -28,8 +41,8 @@ struct Interval {
 };
 
 inline Interval Intersect(Interval a, Interval b) {
-  const int64_t lo = a.lo > b.lo ? a.lo : b.lo;
-  const int64_t hi = a.hi < b.hi ? a.hi : b.hi;
+  const int32_t lo = a.lo > b.lo ? a.lo : b.lo;
+  const int32_t hi = a.hi < b.hi ? a.hi : b.hi;
   return {lo, hi > lo ? hi : lo};
 }
 

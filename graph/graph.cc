@@ -141,10 +141,11 @@ absl::StatusOr<TensorId> GraphBuilder::AddTensor(std::string name, TensorType ty
   }
   int64_t volume = 1;
   for (int64_t extent : type.shape) {
-    if (extent < 0 || (extent > 0 && volume > (int64_t{1} << 46) / extent)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("tensor '", name, "' has shape ", ToString(type.shape),
-                       "; extents must be >= 0 and hold at most 2^46 elements"));
+    const bool fits = extent >= 0 && extent <= kMaxExtent;
+    if (!fits || (extent > 0 && volume > (int64_t{1} << 46) / extent)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "tensor '", name, "' has shape ", ToString(type.shape),
+          "; extents must be >= 0, at most ", kMaxExtent, ", and hold at most 2^46 elements"));
     }
     volume *= extent;
   }

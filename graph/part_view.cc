@@ -88,7 +88,7 @@ absl::Status PartViews::FindTensor(const std::vector<DimMap>& dims, LoopSet once
   for (size_t d = 0; d < dims.size(); ++d) {
     const DimMap& map = dims[d];
     if (!is_new_ && !AreOver(map, changed_)) continue;
-    Interval wide{map.lo, map.hi};
+    WideInterval wide{map.lo, map.hi};
     if (map.loops.size() == 1) {
       wide = UnclippedInterval(map, blocks[static_cast<size_t>(map.loops[0])]);
     } else if (!map.loops.empty()) {
@@ -97,9 +97,10 @@ absl::Status PartViews::FindTensor(const std::vector<DimMap>& dims, LoopSet once
     const int64_t extent = shape[d];
     Interval box{std::clamp<int64_t>(wide.lo, 0, extent), std::clamp<int64_t>(wide.hi, 0, extent)};
     box.hi = std::max(box.lo, box.hi);
-    if (map.slack && wide.hi < extent && IsLastBlock(map, rule_, blocks)) box.hi = extent;
+    if (map.slack && wide.hi < extent && IsLastBlock(map, rule_, blocks)) box = {box.lo, extent};
     view.box[static_cast<int>(d)] = box;
-    view.pads[d] = box.empty() ? Pads{wide.size(), 0} : Pads{box.lo - wide.lo, wide.hi - box.hi};
+    view.pads[d] =
+        box.empty() ? Pads(wide.hi - wide.lo, 0) : Pads(box.lo - wide.lo, wide.hi - box.hi);
   }
   return absl::OkStatus();
 }

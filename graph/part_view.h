@@ -14,8 +14,13 @@ namespace partita {
 // its kernel adds. `after` is negative where the operand has a tail that no window reads
 // (DimMap::slack).
 struct Pads {
-  int64_t before = 0;
-  int64_t after = 0;
+  int32_t before = 0;
+  int32_t after = 0;
+
+  constexpr Pads() = default;
+  // Precondition: both are within kMaxExtent of 0, as those of all valid operators are.
+  constexpr Pads(int64_t in_front, int64_t behind)
+      : before(static_cast<int32_t>(in_front)), after(static_cast<int32_t>(behind)) {}
   friend bool operator==(const Pads&, const Pads&) = default;
 };
 

@@ -47,10 +47,10 @@ ShardingRule GradientRule(const ShardingRule& forward, int operand, const Gradie
   return rule;
 }
 
-absl::StatusOr<Interval> UnclippedInterval(const DimMap& map, const std::vector<LoopDim>& loops,
-                                           std::span<const Interval> blocks) {
+absl::StatusOr<WideInterval> UnclippedInterval(const DimMap& map, const std::vector<LoopDim>& loops,
+                                               std::span<const Interval> blocks) {
   for (int8_t loop : map.loops) {
-    if (blocks[static_cast<size_t>(loop)].empty()) return Interval{map.lo, map.lo};
+    if (blocks[static_cast<size_t>(loop)].empty()) return WideInterval{map.lo, map.lo};
   }
   int64_t first = 0;
   int64_t size = 1;
@@ -69,7 +69,7 @@ absl::StatusOr<Interval> UnclippedInterval(const DimMap& map, const std::vector<
     first = first * extent + block.lo;
     size = size * block.size();
   }
-  return Interval{map.stride * first + map.lo, map.stride * (first + size - 1) + map.hi};
+  return WideInterval{map.stride * first + map.lo, map.stride * (first + size - 1) + map.hi};
 }
 
 namespace {
@@ -90,7 +90,8 @@ absl::Status ValidateDims(const ShardingRule& rule, const std::vector<DimMap>& d
     }
     const auto interval = UnclippedInterval(dims[d], rule.loops, whole);
     if (!interval.ok()) return interval.status();
-    if (Intersect(*interval, {0, type.shape[d]}).empty() && type.shape[d] > 0) {
+    const int64_t extent = type.shape[d];
+    if (extent > 0 && std::max<int64_t>(interval->lo, 0) >= std::min(interval->hi, extent)) {
       return absl::InternalError(absl::StrCat(what, " dimension ", d, " lies outside the tensor"));
     }
   }

@@ -132,13 +132,22 @@ ShardingRule GradientRule(const ShardingRule& forward, int operand, const Gradie
 absl::Status ValidateRule(const ShardingRule& rule, std::span<const TensorType> operands,
                           std::span<const TensorType> results);
 
+// A half-open range [lo, hi) of indices that may lie outside of the tensor.
+struct WideInterval {
+  int64_t lo = 0;
+  int64_t hi = 0;
+
+  bool empty() const { return hi <= lo; }
+  friend bool operator==(const WideInterval&, const WideInterval&) = default;
+};
+
 // The indices that `map` covers for the given block of every loop, before clipping; none if the
 // block of one of its loops is empty. Fails, naming the loop, if a split product is not one
 // interval.
-absl::StatusOr<Interval> UnclippedInterval(const DimMap& map, const std::vector<LoopDim>& loops,
-                                           std::span<const Interval> blocks);
+absl::StatusOr<WideInterval> UnclippedInterval(const DimMap& map, const std::vector<LoopDim>& loops,
+                                               std::span<const Interval> blocks);
 // The same of a map of one loop, for its block.
-inline Interval UnclippedInterval(const DimMap& map, Interval block) {
+inline WideInterval UnclippedInterval(const DimMap& map, Interval block) {
   if (block.empty()) return {map.lo, map.lo};
   return {map.stride * block.lo + map.lo, map.stride * (block.hi - 1) + map.hi};
 }

@@ -190,11 +190,9 @@ void StepEdges::NoteBuffers(const StepFragments& step, size_t link) {
   const Graph& graph = cache_.graph();
   if (of.is_tensor) {
     const int32_t junction = JunctionOf(graph.tensor(TensorId(of.id))).value();
-    const Fragment& fragment = step.FragmentOf(of);
-    for (const Buffer& buffer :
-         fragment.graph.buffers().subspan(static_cast<size_t>(fragment.outer))) {
-      note(buffer.id.value() - fragment.outer, buffer.kind == BufferKind::kStaging ? -1 : junction);
-    }
+    const TensorFragment& fragment = step.TensorFragmentOf(TensorId(of.id), of.group);
+    for (int32_t own = 0; own < fragment.own(); ++own) note(own, junction);
+    for (int32_t slot : fragment.staging) note(slot - fragment.outer, -1);
     return;
   }
   const OperatorFragment& fragment = *step.operators[static_cast<size_t>(of.id)];

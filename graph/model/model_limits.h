@@ -12,10 +12,9 @@
 
 namespace partita {
 
-constexpr int64_t kMaxExtent = (int64_t{1} << 31) - 1;  // largest extent of one dimension
-constexpr int64_t kMaxElements = int64_t{1} << 40;      // most elements of one tensor
-constexpr int64_t kMaxWindow = int64_t{1} << 16;        // kernels, strides, dilations, pads
-constexpr double kMaxMultiplyAdds = 9e15;               // most multiply-adds of one operator
+constexpr int64_t kMaxElements = int64_t{1} << 40;  // most elements of one tensor
+constexpr int64_t kMaxWindow = int64_t{1} << 16;    // kernels, strides, dilations, pads
+constexpr double kMaxMultiplyAdds = 9e15;           // most multiply-adds of one operator
 
 // The product of the extents; InvalidArgument if one is negative or above kMaxExtent, or the
 // product above kMaxElements.

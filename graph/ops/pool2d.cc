@@ -92,7 +92,7 @@ Pool2d Localize(const Pool2d& pool, const PartView& view) {
     local.pads[d] = pads.before;
     local.pads[d + 2] = pads.after;
     // What reaches further over the end than the declared padding is overhang of `ceil`.
-    local.counted[d] = std::min(pool.counted[d], pads.before);
+    local.counted[d] = std::min<int64_t>(pool.counted[d], pads.before);
     local.counted[d + 2] = std::clamp<int64_t>(pads.after, 0, pool.counted[d + 2]);
   }
   return local;

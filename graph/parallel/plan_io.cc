@@ -181,7 +181,14 @@ absl::StatusOr<std::optional<std::vector<PlacedBox>>> LayoutFrom(
                                                      " 'lo' and ", region.hi_size(), " 'hi'"));
     }
     Box box(rank);
-    for (int d = 0; d < rank; ++d) box[d] = {region.lo(d), region.hi(d)};
+    for (int d = 0; d < rank; ++d) {
+      for (int64_t end : {region.lo(d), region.hi(d)}) {
+        if (end >= 0 && end <= kMaxExtent) continue;
+        return absl::InvalidArgumentError(absl::StrCat("weight '", tensor.name, "': a region has '",
+                                                       end, "'; wanted 0 to ", kMaxExtent));
+      }
+      box[d] = {region.lo(d), region.hi(d)};
+    }
     layout.push_back({box, DeviceId(region.device())});
   }
   return layout;

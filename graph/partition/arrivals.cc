@@ -143,7 +143,7 @@ class Pieces {
     for (const Interval& cut : cuts) {
       if (cut.lo > end) return false;
       overlap |= cut.lo < end;
-      end = std::max(end, cut.hi);
+      end = std::max<int64_t>(end, cut.hi);
     }
     return end == extent;
   }

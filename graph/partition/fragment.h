@@ -44,7 +44,7 @@ struct Fragment {
   int32_t place = 0;        // in tables of what a cache keeps; given again when it is dropped
   std::vector<Edge> edges;  // edges in the order of the tasks
 
-  int32_t slots() const { return static_cast<int32_t>(graph.buffers().size()); }
+  int32_t slots() const { return static_cast<int32_t>(graph.slots()); }
   int32_t own() const { return slots() - outer; }
 };
 
@@ -82,6 +82,7 @@ struct OperatorFragment : Fragment {
 // and parts.
 struct TensorFragment : Fragment {
   FormatRules formats;
+  std::vector<int32_t> staging;  // slots of packed data in transfer, ascending
 };
 
 // The fragments of a tensor, by demand group (FindDemandGroups); empty ones where a group's demands
@@ -186,9 +187,14 @@ class PartKernels {
   PartViews forward_;  // of the forward operator
 };
 
-// `layout`: of the weight that an update belongs to; null for others.
+// Inputs of an operator's fragment besides its parts.
+struct OperatorSetting {
+  const WeightLayouts* layouts =
+      nullptr;            // of the weight that an update belongs to; null for others
+  bool outlines = false;  // true: tasks are only priced; kernels do not say which pieces they take
+};
 OperatorFragment MakeOperatorFragment(const Graph& graph, const Operator& op,
-                                      std::span<const Part> parts, const WeightLayouts* layout,
+                                      std::span<const Part> parts, const OperatorSetting& setting,
                                       const PartitionOptions& options);
 
 // Parts of each operator, indexed by OpId.
@@ -216,14 +222,15 @@ void AppendNumbers(TensorContent& content, Numbers... numbers) {
   const int64_t list[] = {static_cast<int64_t>(numbers)...};
   content.insert(content.end(), std::begin(list), std::end(list));
 }
-// Appends the box to numbers that something follows from, all boxes of which have one rank.
+// Two numbers as one.
+inline int64_t Packed(int32_t high, int32_t low) {
+  return static_cast<int64_t>(static_cast<uint64_t>(static_cast<uint32_t>(high)) << 32 |
+                              static_cast<uint32_t>(low));
+}
+// Appends the box, as a number for each dimension, to numbers that something follows from, all boxes of
+// which have one rank.
 inline void AppendBox(const Box& box, std::vector<int64_t>& content) {
-  size_t at = content.size();
-  content.resize(at + 2 * box.dims().size());
-  for (const Interval& dim : box.dims()) {
-    content[at++] = dim.lo;
-    content[at++] = dim.hi;
-  }
+  for (const Interval& dim : box.dims()) content.push_back(Packed(dim.lo, dim.hi));
 }
 
 // The fragments of a tensor in the making: first its pieces and demands, then its solved exchanges

@@ -254,7 +254,7 @@ absl::Status FragmentCache::AddConfig(OpId anchor, const ParallelConfig& config)
 OperatorFragment FragmentCache::FragmentOf(OpId op, std::span<const Part> parts,
                                            const WeightLayouts* layouts) const {
   if (use_ == Use::kExchanges) return {};
-  return MakeOperatorFragment(graph_, graph_.op(op), parts, layouts, options_);
+  return MakeOperatorFragment(graph_, graph_.op(op), parts, {layouts, IsOutlined()}, options_);
 }
 
 std::vector<std::vector<Part>> FragmentCache::PodParts(

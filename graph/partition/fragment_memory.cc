@@ -32,7 +32,8 @@ int64_t HeapBytesOf(const OperatorFragment& fragment) {
 }
 
 int64_t HeapBytesOf(const TensorFragment& fragment) {
-  return HeapBytesOf(static_cast<const Fragment&>(fragment)) + BytesOfRules(fragment.formats);
+  return HeapBytesOf(static_cast<const Fragment&>(fragment)) + BytesOfRules(fragment.formats) +
+         HeapBytesOf(fragment.staging);
 }
 
 int64_t HeapBytesOf(const BucketFragment& fragment) {

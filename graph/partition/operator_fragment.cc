@@ -12,11 +12,12 @@ namespace {
 class OperatorFragmentMaker {
  public:
   OperatorFragmentMaker(const Graph& graph, const Operator& op, std::span<const Part> parts,
-                        const WeightLayouts* layout, const PartitionOptions& options)
+                        const OperatorSetting& setting, const PartitionOptions& options)
       : graph_(graph),
         op_(op),
         parts_(parts),
-        layout_(layout),
+        layout_(setting.layouts),
+        outlines_(setting.outlines),
         options_(options),
         kernels_(graph, op, options),
         builder_(options.devices, false) {}
@@ -122,20 +123,23 @@ class OperatorFragmentMaker {
     return slot;
   }
 
+  static std::vector<Box> BoxesOf(const std::vector<TensorView>& views) {
+    std::vector<Box> boxes;
+    boxes.reserve(views.size());
+    for (const TensorView& view : views) boxes.push_back(view.box);
+    return boxes;
+  }
+
   void AddKernel(int32_t number) {
     const Part& part = parts_[static_cast<size_t>(number)];
     ComputeTask task{.device = part.device, .op = op_.id, .part = part.index};
-    task.inputs.reserve(op_.inputs.size());
-    task.input_boxes.reserve(op_.inputs.size());
+    const auto first = input_slots_.begin() + number * static_cast<int64_t>(op_.inputs.size());
+    task.inputs.assign(first, first + static_cast<int64_t>(op_.inputs.size()));
     task.outputs.reserve(op_.outputs.size());
-    task.output_boxes.reserve(op_.outputs.size());
-    for (size_t k = 0; k < op_.inputs.size(); ++k) {
-      task.inputs.push_back(input_slots_[static_cast<size_t>(number) * op_.inputs.size() + k]);
-      task.input_boxes.push_back(part.view.operands[k].box);
-    }
-    for (size_t k = 0; k < op_.outputs.size(); ++k) {
-      task.outputs.push_back(OutputSlot(k, number));
-      task.output_boxes.push_back(part.view.results[k].box);
+    for (size_t k = 0; k < op_.outputs.size(); ++k) task.outputs.push_back(OutputSlot(k, number));
+    if (!outlines_) {
+      task.input_boxes = BoxesOf(part.view.operands);
+      task.output_boxes = BoxesOf(part.view.results);
     }
     task.signature = builder_.AddSignature(kernels_.Of(part));
     builder_.AddTask(
@@ -162,6 +166,7 @@ class OperatorFragmentMaker {
   const Operator& op_;
   const std::span<const Part> parts_;
   const WeightLayouts* const layout_;
+  const bool outlines_;
   const PartitionOptions& options_;
   PartKernels kernels_;
   TaskGraphBuilder builder_;
@@ -215,9 +220,9 @@ KernelTensor PartKernels::PieceOf(TensorId tensor, const TensorView& view) const
 }
 
 OperatorFragment MakeOperatorFragment(const Graph& graph, const Operator& op,
-                                      std::span<const Part> parts, const WeightLayouts* layout,
+                                      std::span<const Part> parts, const OperatorSetting& setting,
                                       const PartitionOptions& options) {
-  return OperatorFragmentMaker(graph, op, parts, layout, options).Run(options.native_formats);
+  return OperatorFragmentMaker(graph, op, parts, setting, options).Run(options.native_formats);
 }
 
 DType ElementTypeOf(const PartitionOptions& options, const Operator& op, const Tensor& tensor) {

@@ -11,17 +11,17 @@ namespace {
 
 bool IsForwardEpilogue(const Operator& op) { return op.pass.is_forward() && IsEpilogue(op.attrs); }
 
-// Inputs that `next` has and the kernels before it have not; then `next` is the last of them.
+// Inputs that `next` has and the kernels before it have not; then `next` is the last of them. Kernels that
+// are only priced have no boxes.
 void Append(const ComputeTask& next, const InputLinks& links, ComputeTask& kernel) {
   for (size_t k = 0; k < next.inputs.size(); ++k) {
     if (links[k].has_value()) continue;
     kernel.inputs.push_back(next.inputs[k]);
-    kernel.input_boxes.push_back(next.input_boxes[k]);
+    if (!next.input_boxes.empty()) kernel.input_boxes.push_back(next.input_boxes[k]);
   }
-  for (size_t k = 0; k < next.outputs.size(); ++k) {
-    kernel.outputs.push_back(next.outputs[k]);
-    kernel.output_boxes.push_back(next.output_boxes[k]);
-  }
+  kernel.outputs.insert(kernel.outputs.end(), next.outputs.begin(), next.outputs.end());
+  kernel.output_boxes.insert(kernel.output_boxes.end(), next.output_boxes.begin(),
+                             next.output_boxes.end());
   kernel.before.push_back(kernel.op);
   kernel.op = next.op;
   kernel.part = next.part;

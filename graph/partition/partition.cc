@@ -182,4 +182,13 @@ absl::StatusOr<TaskGraph> Partition(const Graph& graph, const Strategy& strategy
   return Assembler(cache, step, link).Run();
 }
 
+std::vector<TensorId> HostTensors(const Graph& graph, const PartitionOptions& options) {
+  std::vector<TensorId> ids = options.extra_outputs;
+  for (TensorRole role : {TensorRole::kLoss, TensorRole::kCorrect}) {
+    const auto outputs = graph.tensors(role);
+    ids.insert(ids.end(), outputs.begin(), outputs.end());
+  }
+  return ids;
+}
+
 }  // namespace partita

@@ -25,21 +25,15 @@ void Note(BufferId buffer, int64_t task, int64_t first, std::vector<int64_t>& no
 
 void PendingMoves::Add(const Target& target, MoveSignature::Kind kind, const Ends& ends,
                        std::span<const Box> boxes) {
-  int64_t before = 0;  // elements of the boxes so far
-  for (const Box& box : boxes) {
-    AddOne(target, {kind, ends.from.WindowOf(box, before), ends.to.WindowOf(box, before), &box});
-    if (boxes.size() > 1) before += box.volume();
-  }
-}
-
-void PendingMoves::AddOne(const Target& target, const Pending& move) {
-  if (move.kind == MoveSignature::Kind::kCopy && move.from.buffer == move.to.buffer) return;
+  if (kind == MoveSignature::Kind::kCopy && ends.from.buffer() == ends.to.buffer()) return;
   Phase& phase = phases_[NumberOf(target.phase)];
   Making& task = TaskOf(phase, target);
-  if (outlines_) {
-    AddToOutline(phase, task, move);
-  } else {
-    task.moves.push_back(move);
+  if (outlines_) return AddToOutline(phase, task, kind, ends, boxes);
+  int64_t before = 0;  // elements of the boxes so far
+  for (const Box& box : boxes) {
+    task.moves.push_back(
+        {kind, ends.from.WindowOf(box, before), ends.to.WindowOf(box, before), &box});
+    if (boxes.size() > 1) before += box.volume();
   }
 }
 
@@ -63,16 +57,19 @@ PendingMoves::Making& PendingMoves::TaskOf(Phase& phase, const Target& target) {
   return task;
 }
 
-void PendingMoves::AddToOutline(Phase& phase, Making& task, const Pending& move) const {
-  const MoveSignature signature =
-      SignatureOf(move.kind, dtype_, *move.region, *move.from.box, *move.to.box);
-  if (!task.runs.empty() && task.runs.back().signature == signature) {
-    ++task.runs.back().moves;
-  } else {
-    task.runs.push_back({signature});
+void PendingMoves::AddToOutline(Phase& phase, Making& task, MoveSignature::Kind kind,
+                                const Ends& ends, std::span<const Box> boxes) const {
+  for (const Box& box : boxes) {
+    const MoveSignature signature =
+        SignatureOf(kind, dtype_, box, ends.from.BoxAround(box), ends.to.BoxAround(box));
+    if (!task.runs.empty() && task.runs.back().signature == signature) {
+      ++task.runs.back().moves;
+    } else {
+      task.runs.push_back({signature});
+    }
   }
-  Note(move.from.buffer, task.number, phase.first_number, phase.read_for, task.reads);
-  Note(move.to.buffer, task.number, phase.first_number, phase.written_for, task.writes);
+  Note(ends.from.buffer(), task.number, phase.first_number, phase.read_for, task.reads);
+  Note(ends.to.buffer(), task.number, phase.first_number, phase.written_for, task.writes);
 }
 
 void PendingMoves::Flush(const TaskKey& key, TaskGraphBuilder& builder) {

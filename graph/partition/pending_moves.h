@@ -63,9 +63,9 @@ class PendingMoves {
   static size_t NumberOf(TaskKey::Phase phase) {
     return phase == TaskKey::Phase::kSum ? 0 : phase == TaskKey::Phase::kPack ? 1 : 2;
   }
-  void AddOne(const Target& target, const Pending& move);
   Making& TaskOf(Phase& phase, const Target& target);
-  void AddToOutline(Phase& phase, Making& task, const Pending& move) const;
+  void AddToOutline(Phase& phase, Making& task, MoveSignature::Kind kind, const Ends& ends,
+                    std::span<const Box> boxes) const;
   MoveTask WholeTask(const Making& task) const;
   static MoveTask OutlinedTask(DType dtype, const Making& task);
 

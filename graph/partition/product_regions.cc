@@ -30,8 +30,10 @@ class Sweep {
   // The next index after `at` at which an interval begins or ends; `none` if there is no more.
   int64_t NextCut(int64_t at, int64_t none) const {
     int64_t next = none;
-    for (int32_t k : active_) next = std::min(next, Of(k).hi);
-    if (next_ < axis_.size() && axis_[next_].lo > at) next = std::min(next, axis_[next_].lo);
+    for (int32_t k : active_) next = std::min<int64_t>(next, Of(k).hi);
+    if (next_ < axis_.size() && axis_[next_].lo > at) {
+      next = std::min<int64_t>(next, axis_[next_].lo);
+    }
     return next;
   }
   void MoveTo(int64_t at) {

@@ -73,9 +73,9 @@ class GroupMaker {
 
   // Numbers that AppendContent appends.
   size_t content_size() const {
-    const size_t of_box = 2 * tensor_.type.shape.size();
-    return 5 + static_cast<size_t>(builder_.buffers()) * (3 + of_box) + 3 * x_.pieces.size() +
-           x_.demands.size() * (2 + of_box) + 2 * wanted_.size();
+    const size_t of_box = tensor_.type.shape.size();
+    return 5 + (static_cast<size_t>(builder_.buffers()) + x_.demands.size()) * (1 + of_box) +
+           2 * x_.pieces.size() + wanted_.size();
   }
   // Appends all that the exchange follows from. A piece lies where its buffer does. Precondition:
   // nothing is solved.
@@ -84,18 +84,21 @@ class GroupMaker {
                   wanted_.size());
     for (int32_t b = 0; b < builder_.buffers(); ++b) {
       const Buffer& buffer = builder_.buffer(BufferId(b));
-      AppendNumbers(content, buffer.device.value(), buffer.kind, buffer.dtype);
+      const auto type = static_cast<int32_t>(buffer.kind) << 8 | static_cast<int32_t>(buffer.dtype);
+      content.push_back(Packed(buffer.device.value(), type));
       AppendBox(buffer.box, content);
     }
     for (size_t p = 0; p < x_.pieces.size(); ++p) {
-      AppendNumbers(content, x_.piece_buffers[p].value(), x_.pieces[p].term,
-                    x_.piece_microbatches[p]);
+      content.push_back(Packed(x_.piece_buffers[p].value(), x_.piece_microbatches[p]));
+      content.push_back(x_.pieces[p].term);
     }
     for (size_t j = 0; j < x_.demands.size(); ++j) {
-      AppendNumbers(content, x_.demands[j].device.value(), x_.demand_buffers[j].value());
+      content.push_back(Packed(x_.demands[j].device.value(), x_.demand_buffers[j].value()));
       AppendBox(x_.demands[j].box, content);
     }
-    for (const Wanted& wanted : wanted_) AppendNumbers(content, wanted.demand, wanted.dtype);
+    for (const Wanted& wanted : wanted_) {
+      content.push_back(Packed(wanted.demand, static_cast<int32_t>(wanted.dtype)));
+    }
   }
 
   // Whether terms have to be added on the way to the demands. Precondition: AddPieces.
@@ -154,6 +157,9 @@ class GroupMaker {
   TensorFragment Finish(std::span<const OpId> after, int pod_devices) {
     fragment_.graph = std::move(builder_).Build();
     if (pod_devices > 0) KeepFirstPod(pod_devices);
+    for (const Buffer& buffer : fragment_.graph.buffers()) {
+      if (buffer.kind == BufferKind::kStaging) fragment_.staging.push_back(buffer.id.value());
+    }
     for (const Task& task : fragment_.graph.tasks()) {
       for (OpId op : after) {
         for (DeviceId device : DevicesOf(task)) fragment_.edges.push_back({task.id, op, device});
@@ -370,7 +376,7 @@ class TensorFragmentsBuilder::Maker {
   const Tensor& tensor() const { return tensor_; }
 
   TensorContent content() const {
-    size_t size = 6 + result_.read_begin.size() + 3 * demand_of_read_.size();
+    size_t size = 6 + result_.read_begin.size() + 2 * demand_of_read_.size();
     for (size_t g = 0; g < makers_.size(); ++g) {
       size += 2 + groups_[g].after.size() + makers_[g].content_size();
     }
@@ -385,7 +391,8 @@ class TensorFragmentsBuilder::Maker {
     }
     content.insert(content.end(), result_.read_begin.begin(), result_.read_begin.end());
     for (const DemandOfRead& read : demand_of_read_) {
-      AppendNumbers(content, read.group, read.demand, read.wanted);
+      content.push_back(Packed(read.group, read.wanted));
+      content.push_back(read.demand);
     }
     return content;
   }
@@ -586,14 +593,5 @@ bool TensorFragmentsBuilder::FindCommunications(const CommunicationWatch& watch)
 }
 
 TensorFragments TensorFragmentsBuilder::Build() && { return maker_->Build(); }
-
-std::vector<TensorId> HostTensors(const Graph& graph, const PartitionOptions& options) {
-  std::vector<TensorId> ids = options.extra_outputs;
-  for (TensorRole role : {TensorRole::kLoss, TensorRole::kCorrect}) {
-    const auto outputs = graph.tensors(role);
-    ids.insert(ids.end(), outputs.begin(), outputs.end());
-  }
-  return ids;
-}
 
 }  // namespace partita

@@ -42,6 +42,9 @@ class FlowPlace {
       if (box_ == nullptr) offset += box.volume();
     }
   }
+  BufferId buffer() const { return buffer_; }
+  // The box that the buffer holds around one of the boxes: that one itself where they are packed.
+  const Box& BoxAround(const Box& box) const { return box_ == nullptr ? box : *box_; }
   // The window of one of the boxes, which comes after so many elements of the others.
   WindowRef WindowOf(const Box& box, int64_t before) const {
     if (box_ != nullptr) return {buffer_, box_, 0};

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
 #include "graph/collective/algorithms.h"
 #include "graph/support/aligned.h"
 #include "graph/support/check.h"
@@ -153,16 +154,21 @@ BufferId TaskGraphBuilder::AddBuffer(Buffer buffer) {
   return graph_.buffers_.back().id;
 }
 
+std::string BoxText(const Buffer& buffer) {
+  if (buffer.kind != BufferKind::kStaging) return ToString(buffer.box);
+  return absl::StrCat("[0:", buffer.staged, "]");
+}
+
 BufferId TaskGraphBuilder::AddStaging(DeviceId device, DType dtype, int64_t elements) {
   return AddBuffer(
-      {.device = device, .kind = BufferKind::kStaging, .dtype = dtype, .box = Box{{0, elements}}});
+      {.device = device, .kind = BufferKind::kStaging, .dtype = dtype, .staged = elements});
 }
 
 Slice TaskGraphBuilder::ExtendStaging(BufferId id, int64_t elements) {
   Buffer& buffer = graph_.buffers_[id.index()];
   const int64_t size = SizeOf(buffer.dtype);
   const int64_t offset = Aligned(buffer.elements() * size) / size;
-  buffer.box[0].hi = offset + elements;
+  buffer.staged = offset + elements;
   return {id, offset, elements};
 }
 
@@ -201,7 +207,7 @@ uint64_t TaskGraph::fingerprint() const {
     if (kernels.insert(text).second) f.Add(text);
   }
   for (const Buffer& b : buffers_) {
-    f.Add(static_cast<uint64_t>(b.device.value())).Add(ToString(b.box));
+    f.Add(static_cast<uint64_t>(b.device.value())).Add(BoxText(b));
   }
   for (const Task& task : tasks_) {
     f.Add(static_cast<uint64_t>(task.key.subject)).Add(static_cast<uint64_t>(task.key.phase));
@@ -227,12 +233,15 @@ MoveSignature SignatureOf(MoveSignature::Kind kind, DType dtype, const Box& regi
   const std::span<const Interval> dims = region.dims(), target = to.dims();
   const bool reads = kind != MoveSignature::Kind::kFill;
   const std::span<const Interval> source = reads ? from.dims() : dims;
-  int64_t run = 1;
+  int64_t volume = 1, run = 1;
+  bool goes_on = true;
   for (size_t d = dims.size(); d-- > 0;) {
-    run *= dims[d].size();
-    if (dims[d] != target[d] || dims[d] != source[d]) break;
+    volume *= dims[d].size();
+    if (!goes_on) continue;
+    run = volume;
+    goes_on = dims[d] == target[d] && dims[d] == source[d];
   }
-  return {kind, dtype, region.volume(), run};
+  return {kind, dtype, volume, run};
 }
 
 std::vector<MoveSignature> SignaturesOf(const MoveTask& task) {

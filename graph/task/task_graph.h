@@ -27,7 +27,7 @@ namespace partita {
 
 enum class BufferKind : uint8_t {
   kActivation,  // lives within a step
-  kStaging,     // packed data in transfer; box is [0, elements)
+  kStaging,     // packed data in transfer
   kHostInput,   // filled by the loader every step
   kWeight,      // lives between steps: a region of a parameter
   kState,       // lives between steps: a region of an optimizer state
@@ -40,12 +40,17 @@ struct Buffer {
   BufferKind kind = BufferKind::kActivation;
   TensorId tensor = kNoTensor;
   DType dtype = DType::kFloat32;
-  Box box;
+  Box box;             // without meaning for staging
+  int64_t staged = 0;  // elements of staging
   Format format = Format::kDense;
 
-  int64_t elements() const { return box.volume(); }
+  int64_t elements() const { return kind == BufferKind::kStaging ? staged : box.volume(); }
+  Shape shape() const { return kind == BufferKind::kStaging ? Shape{staged} : box.shape(); }
   bool persistent() const { return kind == BufferKind::kWeight || kind == BufferKind::kState; }
 };
+
+// The box of a buffer as text, "[0:n]" of n elements of staging.
+std::string BoxText(const Buffer& buffer);
 
 // `count` elements of a buffer from `offset` on.
 struct Slice {
@@ -70,7 +75,8 @@ struct ComputeTask {
   int32_t signature = 0;         // index in TaskGraph::signatures()
   std::vector<BufferId> inputs;  // kNoBuffer: not present, or empty
   std::vector<BufferId> outputs;
-  // The piece that each input and output is, also where there is no buffer.
+  // The piece that each input and output is, also where there is no buffer; none where the task is only
+  // priced.
   std::vector<Box> input_boxes, output_boxes;
   // Operators that a fused kernel does before `op`, in order; `op` and `part` are those of the last
   // but for an epilogue.
@@ -270,8 +276,12 @@ class TaskGraph {
   }
   // The number of tasks, kept or not.
   size_t size() const { return tasks_.size() + left_out_; }
+  // All of them, but for KeepCollectives.
   std::span<const Buffer> buffers() const { return buffers_; }
-  const Buffer& buffer(BufferId id) const { return buffers_[id.index()]; }
+  // One that is kept.
+  const Buffer& buffer(BufferId id) const { return *PlaceFrom(buffers_, id, slots_left_out_); }
+  // The number of buffers, kept or not.
+  size_t slots() const { return buffers_.size() + slots_left_out_; }
   std::span<const KernelSignature> signatures() const { return signatures_; }
   std::span<const HostOutput> outputs() const { return outputs_; }
   int devices() const { return devices_; }
@@ -281,24 +291,29 @@ class TaskGraph {
   uint64_t fingerprint() const;
   // Bytes that it takes of the heap, without attributes of kernels that have lists.
   int64_t HeapBytes() const;
-  // Keeps of its tasks only the collectives, under their numbers: for a graph whose tasks have been
-  // priced. Returns the bytes that this frees.
+  // Keeps of its tasks only the collectives, and of its buffers those that they use, under their numbers:
+  // for a graph whose tasks have been priced. Returns the bytes that this frees.
   int64_t KeepCollectives();
 
  private:
   friend class TaskGraphBuilder;
 
-  // The first task that is kept of those from that number on.
+  // The first one that is kept of those from that number on.
+  template <class Item, class Id>
+  static typename std::vector<Item>::const_iterator PlaceFrom(const std::vector<Item>& kept,
+                                                              Id first, size_t left_out) {
+    if (left_out == 0) return kept.begin() + first.value();
+    return std::lower_bound(kept.begin(), kept.end(), first,
+                            [](const Item& item, Id wanted) { return item.id < wanted; });
+  }
   std::vector<Task>::const_iterator FirstFrom(int32_t number) const {
-    if (left_out_ == 0) return tasks_.begin() + number;
-    return std::lower_bound(
-        tasks_.begin(), tasks_.end(), number,
-        [](const Task& task, int32_t wanted) { return task.id.value() < wanted; });
+    return PlaceFrom(tasks_, TaskId(number), left_out_);
   }
 
   std::vector<Task> tasks_;
   size_t left_out_ = 0;  // tasks
   std::vector<Buffer> buffers_;
+  size_t slots_left_out_ = 0;  // buffers
   std::vector<KernelSignature> signatures_;
   std::vector<HostOutput> outputs_;
   int devices_ = 0;

@@ -55,17 +55,25 @@ int64_t TaskGraph::HeapBytes() const {
 
 int64_t TaskGraph::KeepCollectives() {
   const int64_t before = HeapBytes();
-  const size_t all = size();
+  const size_t all = size(), all_slots = slots();
   std::vector<Task> kept;
-  const auto is_kept = [](const Task& task) {
-    return std::holds_alternative<CollectiveTask>(task.body);
-  };
-  kept.reserve(static_cast<size_t>(std::count_if(tasks_.begin(), tasks_.end(), is_kept)));
+  std::vector<bool> is_used(all_slots, false);
   for (Task& task : tasks_) {
-    if (is_kept(task)) kept.push_back(std::move(task));
+    const auto* body = std::get_if<CollectiveTask>(&task.body);
+    if (body == nullptr) continue;
+    for (const auto* slices : {&body->send, &body->receive}) {
+      for (const Slice& slice : *slices) {
+        if (slice.buffer != kNoBuffer) is_used[slice.buffer.index()] = true;
+      }
+    }
+    kept.push_back(std::move(task));
   }
+  kept.shrink_to_fit();
   tasks_ = std::move(kept);
   left_out_ = all - tasks_.size();
+  std::erase_if(buffers_, [&](const Buffer& buffer) { return !is_used[buffer.id.index()]; });
+  buffers_.shrink_to_fit();
+  slots_left_out_ = all_slots - buffers_.size();
   return before - HeapBytes();
 }
 

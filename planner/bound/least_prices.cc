@@ -110,7 +110,7 @@ LeastPrices::Shared LeastPrices::OfUpdate(const Graph& graph, const Operator& up
     const auto parts = UpdateParts(graph, update, layouts.update);
     if (!parts.ok() || parts->empty() || box.empty()) return Price{.time = 0};
     const OperatorFragment fragment =
-        MakeOperatorFragment(graph, update, *parts, &layouts, subject_.options);
+        MakeOperatorFragment(graph, update, *parts, {&layouts}, subject_.options);
     return OfFormats(fragment.graph.signatures()[0]);
   });
 }

@@ -432,7 +432,7 @@ SplitFinder::KernelTimes SplitFinder::TimesWithUpdate(const Operator& op,
   const auto parts = UpdateParts(graph_, update, layouts.update);
   if (!parts.ok() || parts->empty()) return {};
   const OperatorFragment fragment =
-      MakeOperatorFragment(graph_, update, *parts, &layouts, options_);
+      MakeOperatorFragment(graph_, update, *parts, {&layouts}, options_);
   const int64_t joined = prices_.OfKernel(FusedUpdate(plain, fragment.graph.signatures()[0]));
   return {std::min(time, joined), std::min(time + of_update, joined)};
 }

@@ -401,7 +401,7 @@ class Executor::Impl {
     }
     return Lower(std::move(tasks), std::move(order),
                  {[this](const Buffer& buffer) {
-                    const TensorType type{buffer.dtype, buffer.box.shape()};
+                    const TensorType type{buffer.dtype, buffer.shape()};
                     return buffer.format == Format::kNative
                                ? devices_[Nearest(buffer.device)]->NativeBytes(type)
                                : type.bytes();

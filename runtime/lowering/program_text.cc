@@ -39,7 +39,7 @@ std::string BuffersText(const Program& program, const Graph& graph, DeviceId dev
         &text, "  %12d +%-12d b%d %s %s%s\n", memory.offset[buffer->id.index()],
         memory.bytes[buffer->id.index()], buffer->id.value(),
         buffer->tensor == kNoTensor ? "staging" : graph.tensor(buffer->tensor).name,
-        Name(buffer->dtype), ToString(buffer->box));
+        Name(buffer->dtype), BoxText(*buffer));
   }
   return text;
 }

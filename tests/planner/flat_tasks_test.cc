@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "absl/strings/str_cat.h"
 #include "planner/loads.h"
 
 namespace partita {
@@ -63,6 +64,17 @@ TaskId AddLoad(TaskGraphBuilder& builder, DeviceId device) {
   const BufferId buffer = builder.AddStaging(device, DType::kFloat32, 4);
   return builder.AddTask({true, 2, 0, TaskKey::Phase::kLoad, device.value(), 0},
                          LoadTask{device, buffer});
+}
+
+TEST(StagingTest, HoldsMoreElementsThanABoxCouldSay) {
+  constexpr int64_t kMany = int64_t{1} << 33;
+  TaskGraphBuilder builder(1);
+  const BufferId buffer = builder.AddStaging(DeviceId(0), DType::kFloat32, kMany);
+  const Slice more = builder.ExtendStaging(buffer, 5);
+  EXPECT_GE(more.offset, kMany);
+  EXPECT_EQ(builder.buffer(buffer).elements(), more.offset + 5);
+  EXPECT_EQ(builder.buffer(buffer).shape(), Shape{more.offset + 5});
+  EXPECT_EQ(BoxText(builder.buffer(buffer)), absl::StrCat("[0:", more.offset + 5, "]"));
 }
 
 TEST(FlatTasksTest, DevicesThatShareCoresShareThemAsOneResource) {

@@ -157,7 +157,7 @@ class Contents {
         .content();
   }
   std::vector<std::string> Of(const Operator& op) const {
-    return KernelsOf(MakeOperatorFragment(graph_, op, parts_[op.id.index()], nullptr, options_));
+    return KernelsOf(MakeOperatorFragment(graph_, op, parts_[op.id.index()], {}, options_));
   }
   const std::vector<PlacedBox>& LayoutOf(size_t weight) const { return layouts_[weight].parameter; }
 

@@ -233,6 +233,13 @@ void ExpectCollectivesOf(const TaskGraph& whole, const TaskGraph& kept) {
   for (const Task& task : kept.tasks()) found.push_back(task.id);
   EXPECT_EQ(found, wanted);
   for (TaskId id : wanted) EXPECT_EQ(kept.task(id).key, whole.task(id).key);
+  EXPECT_EQ(kept.slots(), whole.buffers().size());
+  for (const Buffer& buffer : kept.buffers()) EXPECT_EQ(&kept.buffer(buffer.id), &buffer);
+  for (TaskId id : wanted) {
+    for (const Slice& slice : std::get<CollectiveTask>(kept.task(id).body).send) {
+      EXPECT_EQ(kept.buffer(slice.buffer).box, whole.buffer(slice.buffer).box);
+    }
+  }
   const auto size = static_cast<int32_t>(whole.size());
   for (int32_t begin = 0; begin <= size; begin += 1 + size / 8) {
     EXPECT_EQ(whole.TasksBetween(begin, size).size(), whole.size() - static_cast<size_t>(begin));

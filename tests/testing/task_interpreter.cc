@@ -122,7 +122,7 @@ absl::StatusOr<DenseTensor> TaskInterpreter::Output(TensorId id) const {
   for (const HostOutput& output : tasks_.outputs()) {
     if (output.tensor != id) continue;
     const Buffer& buffer = tasks_.buffer(output.buffer);
-    DenseTensor value({buffer.dtype, buffer.box.shape()});
+    DenseTensor value({buffer.dtype, buffer.shape()});
     value.bytes = storage_[buffer.id.index()];
     return value;
   }

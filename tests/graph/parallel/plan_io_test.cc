@@ -258,6 +258,9 @@ TEST(PlanIoTest, ErrorsSayWhatWasFoundAndWanted) {
        "weight { name: \"0.weight\" parameter { lo: [0, 0] hi: [96, 64] device: 1 } "
        "parameter { lo: [0, 0] hi: [96, 64] device: 1 } } topology {",
        {"'0.weight'", "[0:96,0:64]", "on device 1 twice", "wanted each region once"}},
+      {"topology {",
+       "weight { name: \"0.weight\" update { lo: [0, 0] hi: [4294967392, 64] } } topology {",
+       {"'0.weight'", "'4294967392'", "wanted 0 to 2147483647"}},
       {"topology {", "weight { name: \"w\" } topology {", {"'w'", "model lacks"}},
   };
   ExpectRefused(bad_plans);

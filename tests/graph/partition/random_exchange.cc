@@ -314,7 +314,7 @@ class Check {
 
  private:
   static DenseTensor ValueOf(const TaskInterpreter& run, const Buffer& buffer) {
-    DenseTensor found({buffer.dtype, buffer.box.shape()});
+    DenseTensor found({buffer.dtype, buffer.shape()});
     std::copy_n(run.bytes(buffer.id).begin(), found.bytes.size(), found.bytes.begin());
     return found;
   }

@@ -73,8 +73,8 @@ class RandomBoxes {
         for (int k = 0; k < degree; ++k) {
           const Interval block = BlockOf(n, degree, k);
           next.push_back(box);
-          next.back()[d] = {std::max(part[d].lo, part[d].lo + block.lo - halo),
-                            std::min(part[d].hi, part[d].lo + block.hi + halo)};
+          next.back()[d] = {std::max<int64_t>(part[d].lo, part[d].lo + block.lo - halo),
+                            std::min<int64_t>(part[d].hi, part[d].lo + block.hi + halo)};
         }
       }
       boxes = std::move(next);

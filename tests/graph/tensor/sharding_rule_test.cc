@@ -16,16 +16,16 @@ TEST(UnclippedIntervalTest, AWindowReachesOverTheTensorsEnds) {
   // Kernel 3, stride 2, pad 1.
   const DimMap map = Window(1, 2, -1, 2);
   const std::vector<Interval> blocks = {{0, 4}, {1, 3}, {0, 2}};
-  EXPECT_EQ(*UnclippedInterval(map, kLoops, blocks), (Interval{1, 6}));
+  EXPECT_EQ(*UnclippedInterval(map, kLoops, blocks), (WideInterval{1, 6}));
 }
 
 TEST(UnclippedIntervalTest, AProductIsOneIntervalWhenOnlyItsFirstWideLoopIsSplit) {
   const DimMap flat = Product({0, 1, 2});
   auto view = [&](std::vector<Interval> blocks) { return UnclippedInterval(flat, kLoops, blocks); };
-  EXPECT_EQ(*view({{0, 4}, {0, 3}, {0, 2}}), (Interval{0, 24}));
-  EXPECT_EQ(*view({{1, 3}, {0, 3}, {0, 2}}), (Interval{6, 18}));
-  EXPECT_EQ(*view({{2, 3}, {1, 3}, {0, 2}}), (Interval{14, 18}));
-  EXPECT_EQ(*view({{2, 3}, {1, 2}, {1, 2}}), (Interval{15, 16}));
+  EXPECT_EQ(*view({{0, 4}, {0, 3}, {0, 2}}), (WideInterval{0, 24}));
+  EXPECT_EQ(*view({{1, 3}, {0, 3}, {0, 2}}), (WideInterval{6, 18}));
+  EXPECT_EQ(*view({{2, 3}, {1, 3}, {0, 2}}), (WideInterval{14, 18}));
+  EXPECT_EQ(*view({{2, 3}, {1, 2}, {1, 2}}), (WideInterval{15, 16}));
   EXPECT_THAT(std::string(view({{0, 2}, {0, 2}, {0, 2}}).status().message()), HasSubstr("'h'"));
   EXPECT_THAT(std::string(view({{0, 4}, {0, 3}, {0, 1}}).status().message()), HasSubstr("'w'"));
 }
@@ -37,7 +37,8 @@ TEST(UnclippedIntervalTest, AnEmptyBlockCoversNothingEvenThroughAWideWindow) {
 }
 
 TEST(UnclippedIntervalTest, WithoutLoopsTheWindowIsFixed) {
-  EXPECT_EQ(*UnclippedInterval(Fixed(2, 5), kLoops, std::vector<Interval>(3)), (Interval{2, 5}));
+  EXPECT_EQ(*UnclippedInterval(Fixed(2, 5), kLoops, std::vector<Interval>(3)),
+            (WideInterval{2, 5}));
 }
 
 TEST(ShardingRuleTest, OnceHoldsAlongTheSummedLoopsThatTheOperandLacks) {
