@@ -101,8 +101,8 @@ Placement PlacementIn(const Box& inner, const Box& outer) {
   const auto in = inner.dims(), out = outer.dims();
   for (size_t d = 0; d < in.size(); ++d) {
     place.offset = place.offset * out[d].size() + (in[d].lo - out[d].lo);
-    if (open && in[d] != out[d]) place.contiguous = false;
-    if (in[d].size() > 1) open = true;
+    place.contiguous &= !open || in[d] == out[d];
+    open |= in[d].size() > 1;
   }
   return place;
 }

@@ -94,6 +94,16 @@ std::string ToString(const Box& box);
 // The common region; nullopt if there is none. Both have the same rank.
 std::optional<Box> Intersect(const Box& a, const Box& b);
 
+// Elements of the common region; and whether there are none. Both have the same rank.
+inline int64_t CommonVolume(const Box& a, const Box& b) {
+  const std::span<const Interval> of_a = a.dims(), of_b = b.dims();
+  int64_t volume = 1;
+  for (size_t d = 0; d < of_a.size() && volume > 0; ++d)
+    volume *= Intersect(of_a[d], of_b[d]).size();
+  return volume;
+}
+inline bool AreDisjoint(const Box& a, const Box& b) { return CommonVolume(a, b) == 0; }
+
 // a without b, as disjoint boxes. b lies inside a.
 std::vector<Box> Subtract(const Box& a, const Box& b);
 

@@ -192,9 +192,17 @@ void Evaluator::PlaceBuffers(const FlatStep& flat, EvaluatedStep& step) const {
     step.schedule = SimulateInOrder(flat.tasks, step.durations, step.order, waits);
     e.time = TimeOf(flat, step.schedule);
   }
+  e.peak.clear();
   for (int d = 0; d < topology().size() && d < flat.uses.devices; ++d) {
     e.peak.push_back(step.memory.peak(DeviceId(d)));
   }
+  if (options_.limit_memory) CheckMemory(*this, e);
+}
+
+void Evaluator::FindPeaks(const FlatStep& flat, EvaluatedStep& step) const {
+  Evaluation& e = step.evaluation;
+  e.peak = PeaksOf(flat.uses, step.order);
+  e.peak.resize(std::min(e.peak.size(), static_cast<size_t>(topology().size())));
   if (options_.limit_memory) CheckMemory(*this, e);
 }
 
@@ -203,7 +211,11 @@ void Evaluator::TimeInBestOrder(const FlatStep& flat, const OrderSearch& search,
   const bool fits = Fits(MostMemoryOf(flat.uses));
   const auto find = [&](const Priority& priority, std::vector<uint32_t> draws, EvaluatedStep& one) {
     FindOrder(flat, priority, std::move(draws), one);
-    if (TimeInOrder(flat, one) || !fits) PlaceBuffers(flat, one);
+    if (TimeInOrder(flat, one)) {
+      PlaceBuffers(flat, one);
+    } else if (!fits) {
+      FindPeaks(flat, one);
+    }
   };
   find(*options_.priority, options_.draws, step);
   const auto place = [](const EvaluatedStep& one) {
@@ -231,7 +243,6 @@ void Evaluator::TimeInBestOrder(const FlatStep& flat, const OrderSearch& search,
     draws.push_back(draw);
     if (!try_order(*step.priority, draws)) draws.pop_back();
   }
-  if (step.memory.offset.empty()) PlaceBuffers(flat, step);
 }
 
 void Evaluator::AddFigures(EvaluatedStep& step) {
@@ -294,6 +305,7 @@ absl::StatusOr<EvaluatedStep> Evaluator::EvaluateBestOrder(const Strategy& strat
   ASSIGN_OR_RETURN(EvaluatedStep step, TasksOf(strategy));
   FlatStep flat = FlattenStep(step.tasks, rules());
   TimeInBestOrder(flat, search, step);
+  if (step.memory.offset.empty()) PlaceBuffers(flat, step);
   step.costs = std::move(flat.costs);
   AddFigures(step);
   return step;
@@ -405,7 +417,10 @@ Evaluation Evaluator::EvaluateBrieflyInBestOrder(const Strategy& strategy) const
   std::unique_ptr<StepCache> cache = TakeCache();
   const auto found = FindIn(*cache, strategy, {});
   EvaluatedStep step;
-  if (found.ok()) TimeInBestOrder(cache->Flat(), {}, step);
+  if (found.ok()) {
+    TimeInBestOrder(cache->Flat(), {}, step);
+    if (step.evaluation.peak.empty()) FindPeaks(cache->Flat(), step);
+  }
   ReturnCache(std::move(cache));
   return found.ok() ? std::move(step.evaluation) : Invalid(found.status());
 }
@@ -429,17 +444,20 @@ void Evaluator::EvaluateKept(StepCache& cache, Nanos cutoff, EvaluatedStep& step
   Evaluation& e = step.evaluation;
   if (!cache.CanSimulate()) {
     FindOrder(cache.Flat(), *options_.priority, options_.draws, step);
-    TimeInOrder(cache.Flat(), step);
-    if (e.time <= cutoff) PlaceBuffers(cache.Flat(), step);
-    return;
+    const bool is_contended = TimeInOrder(cache.Flat(), step);
+    if (e.time > cutoff) return;
+    return is_contended ? PlaceBuffers(cache.Flat(), step) : FindPeaks(cache.Flat(), step);
   }
   e.time = cache.Simulate(cutoff);
   e.tasks = cache.tasks();
-  if (e.time > cutoff || FitsAtMost(cache, e)) return;
+  if (e.time <= cutoff && !FitsAtMost(cache, e)) FindPeaksOfSchedule(cache, step);
+}
+
+void Evaluator::FindPeaksOfSchedule(StepCache& cache, EvaluatedStep& step) const {
   const FlatStep& flat = cache.Flat();
   TakeSchedule(cache, step);
   step.order = OrderOf(flat.tasks, step.schedule);
-  PlaceBuffers(flat, step);
+  FindPeaks(flat, step);
 }
 
 // Most steps fit in memory for certain, and have no flat form.
@@ -447,12 +465,13 @@ absl::Status Evaluator::EvaluateFaster(StepCache& cache, const Strategy& strateg
                                        EvaluatedStep& step) const {
   const StepBuckets& buckets = cache.buckets();
   const Bytes bucket_bytes = buckets.most();
-  Strategy joined{.buckets = buckets.buckets()};
-  if (joined.buckets.empty()) {
+  std::vector<Bucket> found = buckets.buckets();
+  if (found.empty()) {
     EvaluateKept(cache, cutoff, step);
     return absl::OkStatus();
   }
-  if (cache.CanSimulateBuckets()) {
+  const bool can_simulate = cache.CanSimulateBuckets();
+  if (can_simulate) {
     Evaluation& e = step.evaluation;
     const Nanos with = cache.SimulateBuckets(cutoff);
     const Nanos without = cache.Simulate(std::min(cutoff, with));
@@ -461,16 +480,20 @@ absl::Status Evaluator::EvaluateFaster(StepCache& cache, const Strategy& strateg
     e.tasks = cache.tasks() - (joins ? buckets.tasks_less() : 0);
     e.bucket_bytes = joins ? bucket_bytes : Bytes(0);
     if (e.time > cutoff || FitsAtMost(cache, e)) return absl::OkStatus();
+    if (!joins) {
+      FindPeaksOfSchedule(cache, step);
+      return absl::OkStatus();
+    }
+    step = {};
+  } else {
+    EvaluateKept(cache, cutoff, step);
   }
-  step = {};
-  EvaluateKept(cache, cutoff, step);
-  std::vector<Bucket> found = std::move(joined.buckets);
-  joined = strategy;
+  Strategy joined = strategy;
   joined.buckets = std::move(found);
   RETURN_IF_ERROR(FindIn(cache, joined, {}).status());
   EvaluatedStep other;
   EvaluateKept(cache, cutoff, other);
-  if (other.evaluation.time >= step.evaluation.time) return absl::OkStatus();
+  if (!can_simulate && other.evaluation.time >= step.evaluation.time) return absl::OkStatus();
   step = std::move(other);
   step.evaluation.bucket_bytes = bucket_bytes;
   return absl::OkStatus();

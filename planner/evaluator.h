@@ -242,8 +242,12 @@ class Evaluator {
   // order that was found as it is.
   bool TimeInOrder(const FlatStep& flat, EvaluatedStep& step) const;
   void PlaceBuffers(const FlatStep& flat, EvaluatedStep& step) const;
-  // FindOrder, TimeInOrder and PlaceBuffers by every rule, or by the only one, and of a search; the
-  // best.
+  // Finds what memory an order needs, which nothing else lengthens, without the places.
+  void FindPeaks(const FlatStep& flat, EvaluatedStep& step) const;
+  // FindPeaks of what the cache simulated last, to the end.
+  void FindPeaksOfSchedule(StepCache& cache, EvaluatedStep& step) const;
+  // FindOrder and TimeInOrder by every rule, or by the only one, and of a search; the best. Buffers are
+  // placed, or peaks found, only where it matters.
   void TimeInBestOrder(const FlatStep& flat, const OrderSearch& search, EvaluatedStep& step) const;
   // EvaluateBriefly of the step that the cache found last, without the buckets that it might have;
   // and with or without, for that strategy.

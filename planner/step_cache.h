@@ -160,6 +160,7 @@ class StepCache {
   void FindKnownLoads();
   const Fragment* FragmentToCount(size_t link) const;
   void Count(const Fragment* fragment, int32_t& counted);
+  void ForgetKernels(size_t link);
   void Uncount(int32_t& counted);
   void ForgetLoads(size_t link) {
     Uncount(counted_[link]);
@@ -212,8 +213,9 @@ class StepCache {
   FragmentFlattener flattener_;
   std::vector<int32_t> held_;  // by one communication
   StepBuckets buckets_;
-  Bytes bucket_bytes_{0};       // of the step found last
-  std::vector<bool> may_fuse_;  // indexed by OpId: whether its kernels may be joined with others
+  Bytes bucket_bytes_{0};  // of the step found last
+  // Indexed by OpId: whether its kernels may be joined with others; whether those of its kind may.
+  std::vector<bool> may_fuse_, keeps_kernels_;
   std::vector<Flattened> flattened_;  // indexed by Fragment::place
   // Places of the fragments whose loads are known, by link; -1: none. Numbers of the fragments that
   // links had then, also of those that have no loads to know.

@@ -154,10 +154,11 @@ void StepEdges::FindWaitsOf(const StepFragments& step, size_t link, TasksOfLink 
       waits.push_back({of_op});
       tasks_by_device_.clear();
       const LinkTasks of = tasks_of(static_cast<size_t>(of_op));
-      for (const Task& task : step.operators[edge.op.index()]->graph.tasks()) {
-        const int32_t number = NumberIn(*of.fragment, task.id);
-        if (number < 0) continue;
-        tasks_by_device_.emplace_back(std::get<ComputeTask>(task.body).device, number);
+      TaskId task(0);
+      for (DeviceId device : step.operators[edge.op.index()]->devices) {
+        const int32_t number = NumberIn(*of.fragment, task);
+        task = TaskId(task.value() + 1);
+        if (number >= 0) tasks_by_device_.emplace_back(device, number);
       }
       std::sort(tasks_by_device_.begin(), tasks_by_device_.end());
       from_first = of.first;

@@ -21,25 +21,6 @@ struct HeldPiece {
   int64_t term;  // of all producers
 };
 
-int64_t VolumeOfIntersection(const Box& a, const Box& b) {
-  const std::span<const Interval> of_a = a.dims(), of_b = b.dims();
-  int64_t volume = 1;
-  for (size_t d = 0; d < of_a.size(); ++d) {
-    const Interval common = Intersect(of_a[d], of_b[d]);
-    if (common.empty()) return 0;
-    volume *= common.size();
-  }
-  return volume;
-}
-
-bool AreDisjoint(const Box& a, const Box& b) {
-  const std::span<const Interval> of_a = a.dims(), of_b = b.dims();
-  for (size_t d = 0; d < of_a.size(); ++d) {
-    if (Intersect(of_a[d], of_b[d]).empty()) return true;
-  }
-  return false;
-}
-
 // Sums boxes of which something is lacking, that have nothing in common with those before; the largest
 // single one counts at least.
 class DisjointSum {
@@ -131,7 +112,7 @@ class Pieces {
     int64_t held = 0;
     for (auto it = first; it != list_.end() && it->node == node; ++it) {
       if (device >= 0 && it->device != device) break;
-      held += VolumeOfIntersection(box, *it->box);
+      held += CommonVolume(box, *it->box);
     }
     return held / terms;
   }

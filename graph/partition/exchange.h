@@ -57,7 +57,7 @@ struct ExchangeStep {
     kAllReduce,      // owners = destinations = group
     kReduceScatter,  // owners = group, each flow has one destination in the group
     kAllGather,      // one owner, destinations = the group (the owner may not want it itself)
-    kAllToAll,  // one owner, one destination; every ordered pair of the group has at most one flow
+    kAllToAll,  // one owner, one destination besides; every ordered pair of the group has flows
   };
   Kind kind = Kind::kLocal;
   // Devices in rank order: of replica groups by the first term, otherwise sorted.

@@ -8,6 +8,7 @@
 #include "graph/partition/exchange_tasks.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -551,10 +552,22 @@ class Emitter {
         }
       }
     }
-    std::stable_sort(blocks.begin(), blocks.end(), [](const Block& a, const Block& b) {
-      return std::pair(a.from, a.to) < std::pair(b.from, b.to);
-    });
+    SortByPair(step.group.size(), blocks);
     return blocks;
+  }
+
+  // Sorts by sender, then by receiver, of so many ranks; those of a pair stay in their order.
+  static void SortByPair(size_t ranks, std::vector<Block>& blocks) {
+    const auto pair_of = [ranks](const Block& block) { return block.from * ranks + block.to; };
+    std::vector<size_t> begin(ranks * ranks + 1, 0);
+    for (const Block& block : blocks) ++begin[pair_of(block) + 1];
+    std::partial_sum(begin.begin(), begin.end(), begin.begin());
+    std::vector<const Block*> sorted(blocks.size());
+    for (const Block& block : blocks) sorted[begin[pair_of(block)]++] = &block;
+    std::vector<Block> all;
+    all.reserve(blocks.size());
+    for (const Block* block : sorted) all.push_back(*block);
+    blocks = std::move(all);
   }
 
   TensorExchange& x_;

@@ -74,6 +74,7 @@ struct OperatorFragment : Fragment {
   std::vector<int32_t> reading_task;
   // Format rules indexed by task; empty where formats are not chosen.
   std::vector<FormatRules> formats;
+  std::vector<DeviceId> devices;  // the device of each task
 };
 
 // The exchange of a tensor from its producers to one group of its consumers. Outer slots, the same

@@ -88,6 +88,18 @@ class FragmentCache {
   // Leaves of the tasks of a tensor's exchanges, under the strategy found last, only the collectives: for
   // those who have listed and priced them. Where fragments have outlines only.
   void KeepCollectives(TensorId id);
+  // Leaves none of the tasks and buffers of an operator's fragment, in the same way; whether that is
+  // shared with other operators tells KindOf.
+  void KeepNoKernels(OpId id);
+  // Operators of one kind may have one fragment.
+  struct OperatorKind {
+    bool is_update = false;
+    int32_t of = 0;     // class of the anchor, or of the weight
+    int32_t place = 0;  // among those that follow it
+
+    friend auto operator<=>(const OperatorKind&, const OperatorKind&) = default;
+  };
+  OperatorKind KindOf(OpId id) const;
   // Holds what the strategy found last is made of, but for buckets, in place of what was held
   // before.
   void Hold();
@@ -236,6 +248,8 @@ class FragmentCache {
     if (value != nullptr) Touch(*value);
   }
   int32_t NextId();
+
+  size_t WeightOfUpdate(const Operator& op) const;
 
   // For DropOldest (fragment_cache_limit.cc).
   void TouchHeld();

@@ -38,6 +38,32 @@ void FragmentCache::KeepCollectives(TensorId id) {
   }
 }
 
+void FragmentCache::KeepNoKernels(OpId id) {
+  if (!IsOutlined() || current_.operators[id.index()]->graph.tasks().empty()) return;
+  const auto place = static_cast<size_t>(KindOf(id).place);
+  const Operator& op = graph_.op(id);
+  OperatorFragment& fragment = op.anchor == kNoOp
+                                   ? placed_[WeightOfUpdate(op)]->laid_out->fragments[place]
+                                   : configured_[op.anchor.index()]->fragments[place];
+  AddBytes(fragment, Bytes(-fragment.graph.KeepCollectives()));
+}
+
+size_t FragmentCache::WeightOfUpdate(const Operator& op) const {
+  return static_cast<size_t>(weight_of_[op.anchor_weight.index()]);
+}
+
+FragmentCache::OperatorKind FragmentCache::KindOf(OpId id) const {
+  const Operator& op = graph_.op(id);
+  const bool is_update = op.anchor == kNoOp;
+  const std::vector<OpId>& all =
+      is_update ? updates_[WeightOfUpdate(op)] : followers_[op.anchor.index()];
+  const auto place = std::find(all.begin(), all.end(), id) - all.begin();
+  return {
+      is_update,
+      is_update ? classes_.of_laid_out[WeightOfUpdate(op)] : classes_.of_anchor[op.anchor.index()],
+      static_cast<int32_t>(place)};
+}
+
 void FragmentCache::TouchHeld() {
   const auto touch = [this](const auto&... lists) {
     const auto touch_all = [this](const auto& list) {

@@ -202,7 +202,7 @@ void FragmentLinker::LinkOperator(const StepFragments& step, OpId id) {
     scratch_.push_back(BufferId(StoredBuffers(next.of).begin + kept.piece));
   }
   AddOwnSlots(LinkOf(id), fragment, scratch_);
-  roles_[id.index()].assign(fragment.graph.tasks().size(), Role::kAsItIs);
+  roles_[id.index()].assign(fragment.graph.size(), Role::kAsItIs);
 }
 
 bool FragmentLinker::IsPlain(OpId id) const {
@@ -371,10 +371,9 @@ const std::vector<std::pair<DeviceId, TaskId>>& FragmentLinker::TasksOf(const St
                                                                         OpId id) {
   const auto [it, added] = awaited_.try_emplace(id);
   if (!added) return it->second;
-  const int32_t first = first_task_[link_of_op_[id.index()]];
-  for (const Task& task : step.operators[id.index()]->graph.tasks()) {
-    it->second.emplace_back(std::get<ComputeTask>(task.body).device,
-                            TaskId(first + task.id.value()));
+  int32_t first = first_task_[link_of_op_[id.index()]];
+  for (DeviceId device : step.operators[id.index()]->devices) {
+    it->second.emplace_back(device, TaskId(first++));
   }
   std::sort(it->second.begin(), it->second.end());
   return it->second;

@@ -25,7 +25,7 @@ int64_t HeapBytesOf(const OperatorFragment& fragment) {
   int64_t bytes = HeapBytesOf(static_cast<const Fragment&>(fragment)) +
                   HeapBytesOf(fragment.reads) + HeapBytesOf(fragment.kept) +
                   HeapBytesOf(fragment.results) + HeapBytesOf(fragment.reading_task) +
-                  HeapBytesOf(fragment.formats);
+                  HeapBytesOf(fragment.formats) + HeapBytesOf(fragment.devices);
   for (const auto& results : fragment.results) bytes += HeapBytesOf(results);
   for (const FormatRules& rules : fragment.formats) bytes += BytesOfRules(rules);
   return bytes;

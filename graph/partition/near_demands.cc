@@ -88,7 +88,7 @@ class NearFinder {
     }
     for (size_t a = 0; a < far_.size(); ++a) {
       for (size_t b = 0; b < a; ++b) {
-        if (Intersect(BoxOf(far_[a].demand), BoxOf(far_[b].demand)).has_value()) return true;
+        if (!AreDisjoint(BoxOf(far_[a].demand), BoxOf(far_[b].demand))) return true;
       }
     }
     return false;

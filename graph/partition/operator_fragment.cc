@@ -23,6 +23,7 @@ class OperatorFragmentMaker {
         builder_(options.devices, false) {}
 
   OperatorFragment Run(bool choose_formats) {
+    fragment_.devices.reserve(parts_.size());
     builder_.Reserve(parts_.size(), parts_.size() * (op_.inputs.size() + op_.outputs.size()));
     AddReads();
     AddKept();
@@ -142,6 +143,7 @@ class OperatorFragmentMaker {
       task.output_boxes = BoxesOf(part.view.results);
     }
     task.signature = builder_.AddSignature(kernels_.Of(part));
+    fragment_.devices.push_back(part.device);
     builder_.AddTask(
         {false, op_.id.value(), 0, TaskKey::Phase::kCompute, part.index, part.device.value()},
         std::move(task));
@@ -150,7 +152,7 @@ class OperatorFragmentMaker {
   void AddEdges() {
     for (const Task& task : fragment_.graph.tasks()) {
       for (OpId before : op_.after) {
-        fragment_.edges.push_back({task.id, before, std::get<ComputeTask>(task.body).device});
+        fragment_.edges.push_back({task.id, before, fragment_.devices[task.id.index()]});
       }
     }
   }

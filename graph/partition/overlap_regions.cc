@@ -82,45 +82,73 @@ class OverlapWalk {
     return overlap;
   }
 
+  // Adds the pairs of a want, with the sources in row-major order.
   void AddPairs(size_t want, std::vector<Box>& boxes) {
     const Span* spans = SpansOf(want);
-    for (size_t d = 0; d < grid_.rank(); ++d) {
-      if (spans[d].begin == spans[d].end) return;
-    }
     common_ = wants_.boxes[want];
-    AddPairsFrom(0, {want, 0, 1}, boxes);
+    lines_.clear();
+    commons_.clear();
+    Chosen first{want, 0, 1};
+    for (size_t d = 0; d < grid_.rank(); ++d) {
+      const auto [begin, end] = spans[d];
+      if (begin == end) return;
+      first.combination += begin * grid_.stride(d);
+      const Interval wanted = common_[static_cast<int>(d)];
+      const auto held = std::span(grid_.axis(d)).subspan(static_cast<size_t>(begin));
+      if (end - begin == 1) {
+        common_[static_cast<int>(d)] = Intersect(held[0], wanted);
+        first.volume *= common_[static_cast<int>(d)].size();
+        continue;
+      }
+      lines_.push_back({static_cast<int>(d), grid_.stride(d), commons_.size(), 0});
+      for (int32_t k = 0; k < end - begin; ++k) {
+        commons_.push_back(Intersect(held[static_cast<size_t>(k)], wanted));
+      }
+      lines_.back().end = commons_.size();
+    }
+    AddPairsFrom(0, first, boxes);
   }
 
-  // A want, and the sources that are left with intervals chosen along some dimensions.
+  // A want, and the sources that are left with intervals chosen along some dimensions: the combination of
+  // the first of them.
   struct Chosen {
     size_t want;
     int32_t combination;
     int64_t volume;  // of the common box, along those dimensions
   };
+  // A dimension along which several sources overlap the want at hand, with what it has in common with
+  // each: commons_[begin, end).
+  struct Line {
+    int dim;
+    int32_t stride;
+    size_t begin, end;
+  };
 
-  // Adds the pairs for all intervals along the dimensions from d on; common_ is the want's box, cut
-  // to what is chosen along those before it.
-  void AddPairsFrom(size_t d, const Chosen& chosen, std::vector<Box>& boxes) {
-    if (d == grid_.rank()) {
-      const auto source = static_cast<size_t>(grid_.BoxOf(chosen.combination));
-      boxes.push_back(common_);
-      sent_[source] += chosen.volume;
-      regions_.list.push_back(
-          {{&boxes.back(), 1}, sources_.members[source], wants_.members[chosen.want]});
-      return;
+  // Adds the pairs for all intervals along the lines from l on; common_ is cut to what is chosen along all
+  // other dimensions.
+  void AddPairsFrom(size_t l, Chosen chosen, std::vector<Box>& boxes) {
+    if (l == lines_.size()) return AddPair(chosen, boxes);
+    const Line line = lines_[l];
+    Interval& common = common_[line.dim];
+    const int64_t others = chosen.volume;
+    for (size_t k = line.begin; k < line.end; ++k) {
+      common = commons_[k];
+      chosen.volume = others * common.size();
+      if (l + 1 == lines_.size()) {
+        AddPair(chosen, boxes);
+      } else {
+        AddPairsFrom(l + 1, chosen, boxes);
+      }
+      chosen.combination += line.stride;
     }
-    const BoxAxis& axis = grid_.axis(d);
-    const Span span = SpansOf(chosen.want)[d];
-    Interval& common = common_[static_cast<int>(d)];
-    const Interval wanted = common;
-    for (int32_t place = span.begin; place < span.end; ++place) {
-      common = Intersect(axis[static_cast<size_t>(place)], wanted);
-      AddPairsFrom(d + 1,
-                   {chosen.want, chosen.combination + place * grid_.stride(d),
-                    chosen.volume * common.size()},
-                   boxes);
-    }
-    common = wanted;
+  }
+
+  void AddPair(const Chosen& chosen, std::vector<Box>& boxes) {
+    const auto source = static_cast<size_t>(grid_.BoxOf(chosen.combination));
+    boxes.push_back(common_);
+    sent_[source] += chosen.volume;
+    regions_.list.push_back(
+        {{&boxes.back(), 1}, sources_.members[source], wants_.members[chosen.want]});
   }
 
   const DistinctBoxes& sources_;
@@ -128,7 +156,10 @@ class OverlapWalk {
   const DistinctBoxes& wants_;
   std::vector<Span> spans_;    // by want and dimension
   std::vector<int64_t> sent_;  // indexed by source: elements
-  Box common_;                 // of the want and the intervals that are chosen
+  // Of the want at hand.
+  Box common_;  // cut to the intervals that are chosen
+  std::vector<Line> lines_;
+  std::vector<Interval> commons_;
   Regions regions_;
 };
 

@@ -43,11 +43,6 @@ std::optional<SplitBoxes> SplitByCount(const DistinctBoxes& sources) {
   return split;
 }
 
-int64_t CommonVolume(const Box& a, const Box& b) {
-  const std::optional<Box> common = Intersect(a, b);
-  return common.has_value() ? common->volume() : 0;
-}
-
 class SumFinder {
  public:
   SumFinder(std::span<const Piece> pieces, std::span<const Demand> demands, SplitBoxes sources,
@@ -115,12 +110,13 @@ class SumFinder {
     int64_t added = 0;
     for (size_t a = 0; a < own.size(); ++a) {
       for (size_t b = 0; b < a; ++b) {
-        const auto common = Intersect(pieces[static_cast<size_t>(own[a])].box,
-                                      pieces[static_cast<size_t>(own[b])].box);
-        if (!common.has_value()) continue;
-        added += common->volume();
+        const Box& one = pieces[static_cast<size_t>(own[a])].box;
+        const Box& other = pieces[static_cast<size_t>(own[b])].box;
+        if (AreDisjoint(one, other)) continue;
+        const Box common = *Intersect(one, other);
+        added += common.volume();
         for (int32_t j : own_demands) {
-          added -= CommonVolume(*common, demands[static_cast<size_t>(j)].box);
+          added -= CommonVolume(common, demands[static_cast<size_t>(j)].box);
         }
       }
     }
@@ -151,7 +147,7 @@ class SumFinder {
     int64_t left = demands_[static_cast<size_t>(parts[0].demand[0])].box.volume();
     for (size_t k = 0; k < parts.size(); ++k) {
       OverlapSums::Part& part = parts[k];
-      const auto overlaps = [&](const Box& box) { return CommonVolume(part.box[0], box) > 0; };
+      const auto overlaps = [&](const Box& box) { return !AreDisjoint(part.box[0], box); };
       part.adds = left == 0 || std::ranges::any_of(sources_.of_collectives.boxes, overlaps) ||
                   std::ranges::any_of(parts.first(k), [&](const OverlapSums::Part& before) {
                     return overlaps(before.box[0]);

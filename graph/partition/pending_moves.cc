@@ -13,7 +13,7 @@ namespace {
 // `first`: mostly a buffer is one's alone.
 void Note(BufferId buffer, int64_t task, int64_t first, std::vector<int64_t>& noted_for,
           std::vector<BufferId>& list) {
-  if (buffer == kNoBuffer) return;
+  if (buffer == kNoBuffer || (!list.empty() && list.back() == buffer)) return;
   if (noted_for.size() <= buffer.index()) noted_for.resize(2 * buffer.index() + 1, 0);
   const int64_t last = std::exchange(noted_for[buffer.index()], task);
   if (last == task) return;

@@ -93,6 +93,11 @@ class SliceJoiner {
 
 inline std::optional<Slice> FlowPlace::AsSlice(std::span<const Box> boxes) const {
   if (box_ == nullptr) return Slice{buffer_, offset_, VolumeOf(boxes)};
+  if (boxes.size() == 1) {
+    const Placement place = PlacementIn(boxes[0], *box_);
+    if (!place.contiguous) return std::nullopt;
+    return Slice{buffer_, offset_ + place.offset, boxes[0].volume()};
+  }
   SliceJoiner joiner;
   joiner.Add(*this, boxes);
   return joiner.slice();

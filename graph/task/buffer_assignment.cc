@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <limits>
+#include <utility>
 
+#include "absl/container/btree_map.h"
 #include "graph/support/aligned.h"
 #include "graph/support/check.h"
 
@@ -134,36 +137,26 @@ class LastUsers {
   // The buffer takes [begin, end). Calls visit(old) for every buffer that had some of it.
   template <class Visit>
   void Take(int64_t begin, int64_t end, BufferId buffer, Visit&& visit) {
-    const auto first =
-        std::partition_point(extents_.begin(), extents_.end(),
-                             [begin](const Extent& piece) { return piece.end <= begin; });
+    auto first = extents_.lower_bound(begin);
+    if (first != extents_.begin() && std::prev(first)->second.end > begin) --first;
     auto last = first;
-    Extent fresh[3];
-    size_t count = 0;
-    if (first != extents_.end() && first->begin < begin) {
-      fresh[count++] = {first->begin, begin, first->buffer};
+    for (; last != extents_.end() && last->first < end; ++last) visit(last->second.buffer);
+    if (first != last) {
+      const auto [before, from] = std::pair(first->first, first->second);
+      const Extent behind = std::prev(last)->second;
+      extents_.erase(first, last);
+      if (before < begin) extents_.emplace(before, Extent{begin, from.buffer});
+      if (behind.end > end) extents_.emplace(end, behind);
     }
-    fresh[count++] = {begin, end, buffer};
-    for (; last != extents_.end() && last->begin < end; ++last) {
-      visit(last->buffer);
-      if (last->end > end) fresh[count++] = {end, last->end, last->buffer};
-    }
-    const auto old = static_cast<size_t>(last - first);
-    const size_t same = std::min(old, count);
-    std::copy(fresh, fresh + same, first);
-    if (old > count) {
-      extents_.erase(first + static_cast<std::ptrdiff_t>(count), last);
-    } else {
-      extents_.insert(first + static_cast<std::ptrdiff_t>(same), fresh + same, fresh + count);
-    }
+    extents_.emplace(begin, Extent{end, buffer});
   }
 
  private:
   struct Extent {
-    int64_t begin = 0, end = 0;
+    int64_t end = 0;
     BufferId buffer;
   };
-  std::vector<Extent> extents_;  // by begin, disjoint
+  absl::btree_map<int64_t, Extent> extents_;  // by begin, disjoint
 };
 
 class Assigner {
@@ -171,7 +164,8 @@ class Assigner {
   Assigner(const BufferUses& uses, std::span<const TaskId> order)
       : uses_(uses), order_(order), ends_(uses, order) {}
 
-  BufferAssignment Run() {
+  // Everything but added_dependencies.
+  BufferAssignment FindPlaces() {
     const auto devices = static_cast<size_t>(uses_.devices);
     const size_t buffers = uses_.buffers.size();
     result_.offset.assign(buffers, -1);
@@ -186,8 +180,32 @@ class Assigner {
     MeasureLives();
     MergeInPlace();
     Place();
-    AddDependencies();
     return std::move(result_);
+  }
+  // Adds what a buffer's first writer waits for: the task that used its memory last on the device's
+  // other lane. A lane ends its tasks in order, so all earlier users have ended, too. Precondition:
+  // FindPlaces has found these places.
+  void AddDependencies(BufferAssignment& placed) {
+    std::vector<LastUsers> last_users(static_cast<size_t>(uses_.devices));
+    for (BufferId id : by_first_) {
+      const BufferUses::BufferFacts& buffer = uses_.buffers[id.index()];
+      const int64_t begin = placed.offset[id.index()];
+      const int32_t writer = lives_[id.index()].first_writer;
+      if (begin < 0 || buffer.persistent || writer < 0 || buffer.bytes == 0) continue;
+      last_users[buffer.device.index()].Take(begin, begin + buffer.bytes, id, [&](BufferId old) {
+        WaitForUsersOf(old, buffer.device, TaskId(writer));
+      });
+    }
+    std::sort(waits_.begin(), waits_.end());
+    auto& added = placed.added_dependencies;
+    for (size_t w = 0; w < waits_.size(); ++w) {
+      const Wait& wait = waits_[w];
+      const bool is_last = w + 1 == waits_.size() || waits_[w + 1].writer != wait.writer ||
+                           waits_[w + 1].device != wait.device;
+      if (is_last) added.emplace_back(wait.writer, order_[static_cast<size_t>(wait.place)]);
+    }
+    std::sort(added.begin(), added.end());
+    added.erase(std::unique(added.begin(), added.end()), added.end());
   }
 
  private:
@@ -317,31 +335,6 @@ class Assigner {
     arenas[buffer.device.index()].Return(begin, begin + Aligned(buffer.bytes));
   }
 
-  // A buffer's first writer waits for the task that used its memory last on the device's other
-  // lane: a lane ends its tasks in order, so all earlier users have ended, too.
-  void AddDependencies() {
-    std::vector<LastUsers> last_users(static_cast<size_t>(uses_.devices));
-    for (BufferId id : by_first_) {
-      const BufferUses::BufferFacts& buffer = uses_.buffers[id.index()];
-      const int64_t begin = result_.offset[id.index()];
-      const int32_t writer = lives_[id.index()].first_writer;
-      if (begin < 0 || buffer.persistent || writer < 0 || buffer.bytes == 0) continue;
-      last_users[buffer.device.index()].Take(begin, begin + buffer.bytes, id, [&](BufferId old) {
-        WaitForUsersOf(old, buffer.device, TaskId(writer));
-      });
-    }
-    std::sort(waits_.begin(), waits_.end());
-    auto& added = result_.added_dependencies;
-    for (size_t w = 0; w < waits_.size(); ++w) {
-      const Wait& wait = waits_[w];
-      const bool is_last = w + 1 == waits_.size() || waits_[w + 1].writer != wait.writer ||
-                           waits_[w + 1].device != wait.device;
-      if (is_last) added.emplace_back(wait.writer, order_[static_cast<size_t>(wait.place)]);
-    }
-    std::sort(added.begin(), added.end());
-    added.erase(std::unique(added.begin(), added.end()), added.end());
-  }
-
   void WaitForUsersOf(BufferId old, DeviceId device, TaskId writer) {
     const uint8_t other = 1 - uses_.is_communication[writer.index()];
     const int32_t place = lives_[old.index()].last_on_lane[other];
@@ -397,7 +390,18 @@ void RaiseToScratch(std::span<const BufferUses::Scratch> scratch, std::vector<By
 
 BufferAssignment AssignBuffers(const BufferUses& uses, std::span<const TaskId> order) {
   CHECK_EQ(order.size(), uses.tasks());
-  return Assigner(uses, order).Run();
+  Assigner assigner(uses, order);
+  BufferAssignment assignment = assigner.FindPlaces();
+  assigner.AddDependencies(assignment);
+  return assignment;
+}
+
+std::vector<Bytes> PeaksOf(const BufferUses& uses, std::span<const TaskId> order) {
+  CHECK_EQ(order.size(), uses.tasks());
+  const BufferAssignment placed = Assigner(uses, order).FindPlaces();
+  std::vector<Bytes> peaks;
+  for (int d = 0; d < uses.devices; ++d) peaks.push_back(placed.peak(DeviceId(d)));
+  return peaks;
 }
 
 }  // namespace partita

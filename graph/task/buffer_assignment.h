@@ -89,6 +89,8 @@ BufferUses FindBufferUses(const TaskGraph& graph, const MemorySizes& sizes);
 // may, the input dies there and all else that read it has ended. The same function serves the memory
 // model and the runtime, so predicted and allocated bytes are equal.
 BufferAssignment AssignBuffers(const BufferUses& uses, std::span<const TaskId> order);
+// BufferAssignment::peak of each device, for those who want nothing else of it.
+std::vector<Bytes> PeaksOf(const BufferUses& uses, std::span<const TaskId> order);
 BufferAssignment AssignBuffers(const TaskGraph& graph, std::span<const TaskId> order,
                                const MemorySizes& sizes);
 

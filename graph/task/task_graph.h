@@ -291,8 +291,8 @@ class TaskGraph {
   uint64_t fingerprint() const;
   // Bytes that it takes of the heap, without attributes of kernels that have lists.
   int64_t HeapBytes() const;
-  // Keeps of its tasks only the collectives, and of its buffers those that they use, under their numbers:
-  // for a graph whose tasks have been priced. Returns the bytes that this frees.
+  // Keeps of its tasks only the collectives, and of its buffers those that they use, under their numbers;
+  // no signatures of kernels: for a graph whose tasks have been priced. Returns the bytes that this frees.
   int64_t KeepCollectives();
 
  private:

@@ -74,6 +74,7 @@ int64_t TaskGraph::KeepCollectives() {
   std::erase_if(buffers_, [&](const Buffer& buffer) { return !is_used[buffer.id.index()]; });
   buffers_.shrink_to_fit();
   slots_left_out_ = all_slots - buffers_.size();
+  signatures_ = {};
   return before - HeapBytes();
 }
 

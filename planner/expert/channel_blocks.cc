@@ -142,7 +142,7 @@ class ChannelBlocksBuilder {
         Pin(read_[{id, view.box}], view.box, vertex);
       }
       for (const Piece& piece : produced_[id.index()]) {
-        if (!Intersect(piece.box, view.box).has_value()) continue;
+        if (AreDisjoint(piece.box, view.box)) continue;
         Pin(sent_[{id, piece.box}], piece.box, vertex);
       }
     }

@@ -277,6 +277,38 @@ TEST(StepCacheTest, CollectivesAreKeptUnderTheirNumbers) {
   EXPECT_GT(collectives, CasesOf(100));
 }
 
+// Kernels that are not kept leave their numbers, their devices and their bytes; plans keep all.
+TEST(StepCacheTest, KernelsAreLeftOutOfWhatIsOnlyPriced) {
+  std::mt19937_64 random(9);
+  const Graph graph = RandomTrainingGraph(random);
+  const Strategy strategy = RandomStrategy(graph, 4, random);
+  for (const auto use : {FragmentCache::Use::kPlan, FragmentCache::Use::kPricing}) {
+    FragmentCache cache(graph, {.devices = 4}, use);
+    StepFragments step;
+    ASSERT_EQ(cache.FindOrBuild(strategy, step), absl::OkStatus());
+    for (const Operator& op : graph.ops()) {
+      const OperatorFragment& fragment = *step.operators[op.id.index()];
+      const TaskGraph whole = fragment.graph;
+      const int64_t heap = fragment.graph.HeapBytes();
+      const Bytes before = cache.bytes();
+      cache.KeepNoKernels(op.id);
+      EXPECT_EQ(fragment.graph.size(), whole.size());
+      EXPECT_EQ(fragment.graph.slots(), whole.slots());
+      ASSERT_EQ(fragment.devices.size(), whole.size());
+      for (const Task& task : whole.tasks()) {
+        EXPECT_EQ(fragment.devices[task.id.index()], std::get<ComputeTask>(task.body).device);
+      }
+      if (use == FragmentCache::Use::kPlan) {
+        EXPECT_EQ(fragment.graph.tasks().size(), whole.size());
+        continue;
+      }
+      EXPECT_TRUE(fragment.graph.tasks().empty());
+      EXPECT_TRUE(fragment.graph.buffers().empty());
+      EXPECT_EQ(cache.bytes(), before - Bytes(heap - fragment.graph.HeapBytes()));
+    }
+  }
+}
+
 // Distinct fragments of all tensors, from a cache of its own.
 size_t DistinctFragments(const Graph& graph, const Strategy& strategy, FragmentCache::Use use) {
   FragmentCache cache(graph, {.devices = 4}, use);
