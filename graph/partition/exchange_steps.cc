@@ -68,7 +68,7 @@ class GroupCount {
   std::vector<bool> met_;  // indexed by DeviceId
 };
 
-GroupCount CountOf(const FlowsByGroup& flows) {
+GroupCount CountOf(FlowsByGroup& flows) {
   GroupCount count;
   flows.ForEach([&](std::span<const DeviceId> group, std::span<const Flow>) { count.Add(group); });
   return count;
@@ -156,11 +156,13 @@ void FlowsByGroup::Add(std::span<const DeviceId> group, const Flow& flow) {
     groups_.push_back({lists_.Copy(group)});
     at = index_.emplace(groups_.back(), number).first;
   }
+  is_sorted_ &= flows_.empty();
   flows_.push_back(flow);
   group_of_.push_back(at->second);
 }
 
-std::vector<size_t> FlowsByGroup::OrderOfFlows() const {
+void FlowsByGroup::Sort() {
+  if (std::exchange(is_sorted_, true)) return;
   std::vector<size_t> groups(groups_.size()), next(groups_.size(), 0);
   std::iota(groups.begin(), groups.end(), size_t{0});
   std::sort(groups.begin(), groups.end(), [this](size_t a, size_t b) {
@@ -169,9 +171,15 @@ std::vector<size_t> FlowsByGroup::OrderOfFlows() const {
   for (int32_t group : group_of_) ++next[static_cast<size_t>(group)];
   size_t begin = 0;
   for (size_t group : groups) begin += std::exchange(next[group], begin);
-  std::vector<size_t> order(flows_.size());
-  for (size_t f = 0; f < flows_.size(); ++f) order[next[static_cast<size_t>(group_of_[f])]++] = f;
-  return order;
+  std::vector<Flow> flows(flows_.size());
+  std::vector<int32_t> group_of(flows_.size());
+  for (size_t f = 0; f < flows_.size(); ++f) {
+    const size_t place = next[static_cast<size_t>(group_of_[f])]++;
+    flows[place] = flows_[f];
+    group_of[place] = group_of_[f];
+  }
+  flows_ = std::move(flows);
+  group_of_ = std::move(group_of);
 }
 
 void StepBuilder::Add(const Flow& flow) {
@@ -293,7 +301,7 @@ bool StepBuilder::AreSmallSums(std::span<const Flow> flows) const {
   return true;
 }
 
-bool StepBuilder::AreSumsScattered() const {
+bool StepBuilder::AreSumsScattered() {
   if (all_reduces_.size() + reduces_.groups() <= 2) return false;
   GroupCount count;
   for (const auto& [group, flows] : all_reduces_) {
@@ -326,7 +334,7 @@ void StepBuilder::AppendSums(std::vector<ExchangeStep>& steps) {
 
 // Transfers, among them broadcasts of few elements; then the all-gathers. In more groups than devices, in
 // which not all own something, flows go by their destinations; if these are as scattered, point to point.
-void StepBuilder::AppendBroadcasts(const FlowsByGroup& gathers, std::vector<Flow> transfers,
+void StepBuilder::AppendBroadcasts(FlowsByGroup& gathers, std::vector<Flow> transfers,
                                    std::vector<ExchangeStep>& steps) const {
   std::vector<ExchangeStep> collectives;
   const bool are_scattered = AreScattered(gathers);
@@ -349,7 +357,7 @@ void StepBuilder::AppendBroadcasts(const FlowsByGroup& gathers, std::vector<Flow
   std::move(collectives.begin(), collectives.end(), std::back_inserter(steps));
 }
 
-bool StepBuilder::AreScattered(const FlowsByGroup& gathers) const {
+bool StepBuilder::AreScattered(FlowsByGroup& gathers) const {
   if (gathers.groups() <= 3) return false;
   GroupCount count;
   gathers.ForEach([&](std::span<const DeviceId> group, std::span<const Flow> flows) {

@@ -25,17 +25,13 @@ class FlowsByGroup {
   // Calls visit(group, flows) for each group in the order of their devices, with its flows in the
   // order in which they were added.
   template <class Visit>
-  void ForEach(Visit&& visit) const {
-    if (flows_.empty()) return;
-    std::vector<Flow> flows;
-    const std::vector<size_t> order = OrderOfFlows();
-    for (size_t k = 0; k < order.size();) {
-      const int32_t group = group_of_[order[k]];
-      flows.clear();
-      for (; k < order.size() && group_of_[order[k]] == group; ++k) {
-        flows.push_back(flows_[order[k]]);
-      }
-      visit(groups_[static_cast<size_t>(group)].devices, std::span<const Flow>(flows));
+  void ForEach(Visit&& visit) {
+    Sort();
+    for (size_t first = 0, behind = 0; first < flows_.size(); first = behind) {
+      const int32_t group = group_of_[first];
+      while (behind < flows_.size() && group_of_[behind] == group) ++behind;
+      visit(groups_[static_cast<size_t>(group)].devices,
+            std::span<const Flow>(flows_).subspan(first, behind - first));
     }
   }
 
@@ -53,14 +49,15 @@ class FlowsByGroup {
     }
   };
 
-  // Numbers of flows by group.
-  std::vector<size_t> OrderOfFlows() const;
+  // Sorts the flows by their groups, and these by their devices.
+  void Sort();
 
   SpanArena& lists_;
   absl::flat_hash_map<Group, int32_t> index_;
   std::vector<Group> groups_;
   std::vector<Flow> flows_;
   std::vector<int32_t> group_of_;  // indexed by flow
+  bool is_sorted_ = true;
 };
 
 // Collects flows by shape and group, and orders the steps.
@@ -105,11 +102,11 @@ class StepBuilder {
   void AddDirectSum(const Flow& flow);
   bool AreSmallSums(std::span<const Flow> flows) const;
   // Whether the small sums are of more groups than devices.
-  bool AreSumsScattered() const;
+  bool AreSumsScattered();
   void AppendSums(std::vector<ExchangeStep>& steps);
-  void AppendBroadcasts(const FlowsByGroup& gathers, std::vector<Flow> transfers,
+  void AppendBroadcasts(FlowsByGroup& gathers, std::vector<Flow> transfers,
                         std::vector<ExchangeStep>& steps) const;
-  bool AreScattered(const FlowsByGroup& gathers) const;
+  bool AreScattered(FlowsByGroup& gathers) const;
   // Broadcasts of several owners to the same devices, as an all-gather of these: each of them gets some
   // from the owners.
   void AppendRelayed(std::span<const DeviceId> receivers, std::span<const Flow> flows,
