@@ -134,11 +134,7 @@ class OverlapWalk {
     for (size_t k = line.begin; k < line.end; ++k) {
       common = commons_[k];
       chosen.volume = others * common.size();
-      if (l + 1 == lines_.size()) {
-        AddPair(chosen, boxes);
-      } else {
-        AddPairsFrom(l + 1, chosen, boxes);
-      }
+      AddPairsFrom(l + 1, chosen, boxes);
       chosen.combination += line.stride;
     }
   }
