@@ -70,6 +70,13 @@ void CheckMemory(const Evaluator& evaluator, Evaluation& evaluation) {
   }
 }
 
+// Takes what memory the devices need, those of the topology, and checks that they have it.
+void TakePeaks(const Evaluator& evaluator, std::vector<Bytes> peaks, Evaluation& evaluation) {
+  peaks.resize(std::min(peaks.size(), static_cast<size_t>(evaluator.topology().size())));
+  evaluation.peak = std::move(peaks);
+  if (evaluator.options().limit_memory) CheckMemory(evaluator, evaluation);
+}
+
 // But for the busy times.
 Schedule ScheduleFrom(std::vector<Nanos> starts, const std::vector<Nanos>& durations) {
   Schedule schedule{.start = std::move(starts)};
@@ -192,18 +199,11 @@ void Evaluator::PlaceBuffers(const FlatStep& flat, EvaluatedStep& step) const {
     step.schedule = SimulateInOrder(flat.tasks, step.durations, step.order, waits);
     e.time = TimeOf(flat, step.schedule);
   }
-  e.peak.clear();
-  for (int d = 0; d < topology().size() && d < flat.uses.devices; ++d) {
-    e.peak.push_back(step.memory.peak(DeviceId(d)));
-  }
-  if (options_.limit_memory) CheckMemory(*this, e);
+  TakePeaks(*this, step.memory.peaks(), e);
 }
 
 void Evaluator::FindPeaks(const FlatStep& flat, EvaluatedStep& step) const {
-  Evaluation& e = step.evaluation;
-  e.peak = PeaksOf(flat.uses, step.order);
-  e.peak.resize(std::min(e.peak.size(), static_cast<size_t>(topology().size())));
-  if (options_.limit_memory) CheckMemory(*this, e);
+  TakePeaks(*this, PeaksOf(flat.uses, step.order), step.evaluation);
 }
 
 void Evaluator::TimeInBestOrder(const FlatStep& flat, const OrderSearch& search,

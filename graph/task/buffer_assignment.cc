@@ -368,6 +368,12 @@ class Assigner {
 
 }  // namespace
 
+std::vector<Bytes> BufferAssignment::peaks() const {
+  std::vector<Bytes> peaks = arena;
+  for (size_t d = 0; d < peaks.size(); ++d) peaks[d] += scratch[d];
+  return peaks;
+}
+
 std::vector<Bytes> MostMemoryOf(const BufferUses& uses) {
   std::vector<Bytes> most(static_cast<size_t>(uses.devices));
   RaiseToScratch(uses.scratch, most);
@@ -398,10 +404,7 @@ BufferAssignment AssignBuffers(const BufferUses& uses, std::span<const TaskId> o
 
 std::vector<Bytes> PeaksOf(const BufferUses& uses, std::span<const TaskId> order) {
   CHECK_EQ(order.size(), uses.tasks());
-  const BufferAssignment placed = Assigner(uses, order).FindPlaces();
-  std::vector<Bytes> peaks;
-  for (int d = 0; d < uses.devices; ++d) peaks.push_back(placed.peak(DeviceId(d)));
-  return peaks;
+  return Assigner(uses, order).FindPlaces().peaks();
 }
 
 }  // namespace partita

@@ -32,6 +32,7 @@ struct BufferAssignment {
   std::vector<std::pair<TaskId, TaskId>> added_dependencies;
 
   Bytes peak(DeviceId device) const { return arena[device.index()] + scratch[device.index()]; }
+  std::vector<Bytes> peaks() const;  // indexed by device
 };
 
 // All that the assignment looks at, as flat arrays. Rows of a list of task t are [begin[t],
@@ -89,7 +90,7 @@ BufferUses FindBufferUses(const TaskGraph& graph, const MemorySizes& sizes);
 // may, the input dies there and all else that read it has ended. The same function serves the memory
 // model and the runtime, so predicted and allocated bytes are equal.
 BufferAssignment AssignBuffers(const BufferUses& uses, std::span<const TaskId> order);
-// BufferAssignment::peak of each device, for those who want nothing else of it.
+// BufferAssignment::peaks, for those who want nothing else of it.
 std::vector<Bytes> PeaksOf(const BufferUses& uses, std::span<const TaskId> order);
 BufferAssignment AssignBuffers(const TaskGraph& graph, std::span<const TaskId> order,
                                const MemorySizes& sizes);
