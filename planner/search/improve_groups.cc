@@ -21,7 +21,7 @@ namespace {
 // trades on after those of all groupings; for kinds that there are many changes of it is a larger part.
 // Weights for which it waits so little come with what costs most: of 27 layouts that gained in searches
 // one was of such weights, by 0.01 %, and of 670 that did not half were.
-constexpr int64_t kLittle = 256, kLittleOfWeights = 512, kLittleForMany = 32;
+constexpr int64_t kLittle = 256, kLittleOfWeights = 512, kLittleForMany = 64;
 int64_t LittleFor(Change kind) {
   if (kind == Change::kWeights) return kLittleOfWeights;
   return HasMany(kind) ? kLittleForMany : kLittle;
@@ -277,13 +277,48 @@ class GroupImprover {
       const ChangeSet& set = prepared.sets[s];
       const size_t count = set.proposals.size();
       const int64_t changes = changes_;
+      const OpId first = set.ops[0];
+      const ParallelConfig before = at_.strategy.configs[first.index()];
       if (!Try(set, ahead.empty() ? ahead : ahead.first(count))) return false;
       if (!ahead.empty()) ahead = ahead.subspan(count);
-      if (changes_ == changes || s + 1 == prepared.sets.size()) continue;
+      if (changes_ == changes) continue;
+      if (set.ops.size() == 1 && !TryAlong(first, before)) return false;
+      if (s + 1 == prepared.sets.size()) continue;
       prepared.sets = ChangesOf(*prepared.attempt);
       ahead = {};
     }
     return true;
+  }
+
+  // Gives an operator's new configuration to those of equal shapes before and behind it that have the
+  // one it had: to the next one, and as long as that improves the strategy to the next 1, 2, 4 and so on.
+  bool TryAlong(OpId op, const ParallelConfig& before) {
+    const ParallelConfig config = at_.strategy.configs[op.index()];
+    if (config == before) return true;
+    for (bool is_behind : {false, true}) {
+      std::vector<OpId> row = groups_.RowFrom(op, is_behind, before, at_.strategy);
+      std::erase_if(row, [&](OpId other) { return !problem_.space.Fits(other, config); });
+      std::span<const OpId> left = row;
+      for (size_t most = 1; !left.empty(); most = left.size()) {
+        const int64_t changes = changes_;
+        if (!Try(CopiesTo(left, most, config), {})) return false;
+        if (changes_ == changes) break;
+        const auto end = std::ranges::find_if(
+            left, [&](OpId other) { return at_.strategy.configs[other.index()] != config; });
+        left = left.subspan(static_cast<size_t>(end - left.begin()));
+      }
+    }
+    return true;
+  }
+
+  // One configuration for the first 1, 2, 4 and so on of the operators, up to `most`.
+  static ChangeSet CopiesTo(std::span<const OpId> ops, size_t most, const ParallelConfig& config) {
+    ChangeSet set{{ops.begin(), ops.begin() + static_cast<std::ptrdiff_t>(most)}, {}};
+    for (size_t count = 1;; count = std::min(most, 2 * count)) {
+      auto& proposal = set.proposals.emplace_back();
+      for (OpId op : ops.first(count)) proposal.emplace_back(OperatorDecision{op, config});
+      if (count == most) return set;
+    }
   }
 
   std::vector<ChangeSet> ChangesOf(const Attempt& attempt) {
@@ -322,12 +357,21 @@ class GroupImprover {
     if (!fastest.goes_on) evaluated_.resize(evaluated);
     if (fastest.point.has_value()) {
       evaluated_ = {Back(set, at_.strategy, fastest.point->strategy)};
-      at_ = *std::move(fastest.point);
       ++changes_;
-      for (OpId op : set.ops) changed_[op.index()] = changes_;
+      MarkChanged(set.ops, at_.strategy, fastest.point->strategy);
+      at_ = *std::move(fastest.point);
       state_.CountAccepted(0, at_.name, "group", at_.time);
     }
     return fastest.goes_on;
+  }
+
+  // Notes which of the operators have another configuration than before; all where weights changed.
+  void MarkChanged(const std::vector<OpId>& ops, const Strategy& before, const Strategy& after) {
+    const bool of_weights = before.configs == after.configs;
+    for (OpId op : ops) {
+      const size_t index = op.index();
+      if (of_weights || before.configs[index] != after.configs[index]) changed_[index] = changes_;
+    }
   }
 
   // The last decision on each subject, by subject, but for those that the strategy has.

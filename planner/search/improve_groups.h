@@ -22,8 +22,10 @@ class GroupImprover;
 // (GroupChanges); always to the best of those of one kind. Groupings come in their order, first the
 // groups for which the step waits longest (Evaluator::CriticalTimes), and all repeats
 // (OperatorGroup::is_repeat) at the end; after a change those that it may have affected, as they are next
-// to it, come before all others. On many devices changes that by themselves add much to the step are
-// tried when no other is left, and layouts of weights for which it waits little.
+// to it, come before all others. What improves the strategy for one operator is given to those of equal
+// shapes before and behind it, to 1, 2, 4 and so on of them, as long as that does. On many devices changes
+// that by themselves add much to the step are tried when no other is left, and layouts of weights for
+// which it waits little.
 // Repeated blocks thus cost as one, and no chance is in it.
 class GroupDescents {
  public:

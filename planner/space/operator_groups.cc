@@ -72,6 +72,18 @@ std::vector<OperatorGroup> OperatorGroups::Of(const Strategy& strategy) const {
   return groups;
 }
 
+std::vector<OpId> OperatorGroups::RowFrom(OpId op, bool is_behind, const ParallelConfig& config,
+                                          const Strategy& strategy) const {
+  std::vector<OpId> row;
+  for (OpId other : space_.operators()) {
+    if (other == op || (other > op) != is_behind) continue;
+    const bool is_like = shape_class_[other.index()] == shape_class_[op.index()];
+    if (is_like && strategy.configs[other.index()] == config) row.push_back(other);
+  }
+  if (!is_behind) std::reverse(row.begin(), row.end());
+  return row;
+}
+
 void OperatorGroups::FindRepeats(const Strategy& strategy,
                                  std::vector<OperatorGroup>& groups) const {
   for (Grouping grouping : groupings_) {

@@ -30,6 +30,10 @@ class OperatorGroups {
 
   // Groups of a strategy, of each grouping in turn; none twice.
   std::vector<OperatorGroup> Of(const Strategy& strategy) const;
+  // Free operators of equal shapes that have a configuration, from an operator on in the graph's order
+  // or, `is_behind` not set, towards its beginning; without that operator.
+  std::vector<OpId> RowFrom(OpId op, bool is_behind, const ParallelConfig& config,
+                            const Strategy& strategy) const;
   // Whether the operator is free.
   bool IsFree(OpId op) const { return is_free_[op.index()]; }
 

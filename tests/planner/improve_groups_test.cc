@@ -234,6 +234,27 @@ TEST(OperatorGroupsTest, AreRepeatsButForTheFirstTheLastAndOneBetween) {
   EXPECT_THAT(others(), Contains("word7"));
 }
 
+TEST(OperatorGroupsTest, RowsAreOfEqualShapesAndOneConfigurationNearestFirst) {
+  const Workplace at("rnnlm", 8, "p100-4x4", 4);
+  Strategy strategy = Ok(DataParallel(at.graph, at.machine->topology));
+  const OperatorGroups groups(at.space, kGroupings);
+  const ParallelConfig before = strategy.configs[at.Op("word4").index()];
+  for (const char* name : {"word2", "word4", "word37"}) {
+    const OpId op = at.Op(name);
+    strategy.configs[op.index()] = Unsplit(at.graph.rule(op), DeviceId(3));
+  }
+  const auto row = [&](const char* from, bool is_behind) {
+    std::vector<std::string> names;
+    for (OpId op : groups.RowFrom(at.Op(from), is_behind, before, strategy)) {
+      names.push_back(at.graph.op(op).name);
+    }
+    return names;
+  };
+  EXPECT_THAT(row("word4", false), ElementsAre("word3", "word1", "word0"));
+  EXPECT_THAT(row("word35", true), ElementsAre("word36", "word38", "word39"));
+  EXPECT_THAT(row("word39", true), testing::IsEmpty());
+}
+
 TEST(OperatorGroupsTest, AreOfFreeOperators) {
   const Workplace at("lenet", 64, "p100-4x4", 4);
   const OpId conv = at.Op("conv2");
@@ -316,6 +337,19 @@ TEST(ImproveGroupsTest, LikeOperatorsFollowTogether) {
           << at.graph.op(like).name << ", " << at.graph.op(op).name;
     }
   }
+}
+
+TEST(ImproveGroupsTest, WhatGainsForOneGoesAlongItsRow) {
+  const Workplace at("rnnlm", 8, "p100-4x4", 4);
+  const Strategy start = SecondLayerInOnePlace(at);
+  Searched search(at, start);
+  const WalkPoint found =
+      GroupDescents(search.problem, search.state, kSingle).Improve(search.point(), 60);
+  int changed = 0;
+  for (OpId op : at.space.operators()) {
+    changed += found.strategy.configs[op.index()] != start.configs[op.index()];
+  }
+  EXPECT_GT(changed, 60);  // more than were tried
 }
 
 TEST(ImproveGroupsTest, LeavesWhatMayNotBeDecided) {
