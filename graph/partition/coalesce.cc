@@ -1,7 +1,10 @@
 #include "graph/partition/coalesce.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "graph/support/sort.h"
 
@@ -35,7 +38,46 @@ Boxes MergeAlong(Boxes boxes, int d) {
   return merged;
 }
 
+// Cuts disjoint boxes along each dimension at the ends of those that agree in all dimensions before it.
+class RowMajorCuts {
+ public:
+  Boxes Of(const Boxes& boxes) {
+    std::vector<const Box*> all;
+    for (const Box& box : boxes) all.push_back(&box);
+    cell_ = boxes[0];
+    Cut(0, all);
+    return std::move(cells_);
+  }
+
+ private:
+  // Cells of the segment at hand of all dimensions before d, which these boxes reach into.
+  void Cut(int d, const std::vector<const Box*>& boxes) {
+    if (d == cell_.rank()) return cells_.push_back(cell_);
+    std::vector<int64_t> cuts;
+    for (const Box* box : boxes) {
+      cuts.push_back((*box)[d].lo);
+      cuts.push_back((*box)[d].hi);
+    }
+    std::sort(cuts.begin(), cuts.end());
+    cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+    for (size_t k = 0; k + 1 < cuts.size(); ++k) {
+      std::vector<const Box*> reaching;
+      for (const Box* box : boxes) {
+        if ((*box)[d].lo <= cuts[k] && cuts[k + 1] <= (*box)[d].hi) reaching.push_back(box);
+      }
+      if (reaching.empty()) continue;
+      cell_[d] = {cuts[k], cuts[k + 1]};
+      Cut(d + 1, reaching);
+    }
+  }
+
+  Box cell_;
+  Boxes cells_;
+};
+
 }  // namespace
+
+Boxes CutAndCoalesce(const Boxes& boxes) { return Coalesce(RowMajorCuts().Of(boxes)); }
 
 Boxes Coalesce(Boxes boxes) {
   if (boxes.empty() || boxes[0].rank() == 0) return boxes;

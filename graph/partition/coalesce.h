@@ -14,4 +14,7 @@ using Boxes = absl::InlinedVector<Box, 1>;
 // row-major order of corners.
 Boxes Coalesce(Boxes boxes);
 
+// The same of any disjoint boxes: they are cut like that first.
+Boxes CutAndCoalesce(const Boxes& boxes);
+
 }  // namespace partita

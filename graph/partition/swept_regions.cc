@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -31,6 +32,7 @@ struct Dimension {
   int number = 0;  // in the tensor
   std::vector<int64_t> cuts;
   Ranges sources, wants;
+  int64_t reach = 0;  // as ReachOf finds it
 };
 
 void AddEnds(const std::vector<Box>& boxes, int d, std::vector<int64_t>& ends) {
@@ -61,7 +63,17 @@ Ranges RangesOf(const std::vector<Box>& boxes, int d, const std::vector<int64_t>
   return ranges;
 }
 
-// Dimensions along which not all boxes are alike.
+// Segments between cuts of a dimension that boxes reach into, of all boxes.
+int64_t ReachOf(const Dimension& dimension) {
+  int64_t reach = 0;
+  for (const Ranges* ranges : {&dimension.sources, &dimension.wants}) {
+    for (const CutRange range : *ranges) reach += range.hi - range.lo;
+  }
+  return reach;
+}
+
+// Dimensions along which not all boxes are alike. First those along which boxes reach into few segments:
+// what is cut along one for all boxes is often not cut for those of a segment of another.
 std::vector<Dimension> DimensionsOf(const std::vector<Box>& sources,
                                     const std::vector<Box>& wants) {
   std::vector<Dimension> dimensions;
@@ -77,7 +89,9 @@ std::vector<Dimension> DimensionsOf(const std::vector<Box>& sources,
     cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
     dimension.sources = RangesOf(sources, d, cuts);
     dimension.wants = RangesOf(wants, d, cuts);
+    dimension.reach = ReachOf(dimension);
   }
+  std::ranges::stable_sort(dimensions, std::less(), &Dimension::reach);
   return dimensions;
 }
 
@@ -240,7 +254,8 @@ class RegionCollector {
                              demands_.Of(covers.wants)});
   }
 
-  Regions Finish() && {
+  // `in_order`: the cells are those of a walk in row-major order.
+  Regions Finish(bool in_order) && {
     for (const Chain& chain : chains_) {
       if (chain.count == 0) continue;
       Region& region = regions_.list[chain.region];
@@ -250,7 +265,8 @@ class RegionCollector {
       for (int32_t k = chain.first; k >= 0; k = more_[static_cast<size_t>(k)].next) {
         cells.push_back(std::move(more_[static_cast<size_t>(k)].cell));
       }
-      const Boxes joined = Coalesce(std::move(cells));
+      Boxes joined = Coalesce(std::move(cells));
+      if (!in_order && joined.size() > 1) joined = CutAndCoalesce(joined);
       region.boxes = BoxChunks(regions_.boxes).Add({joined.data(), joined.size()});
     }
     return std::move(regions_);
@@ -284,7 +300,26 @@ class RegionCollector {
   absl::flat_hash_map<Covers, size_t> index_;  // places in chains_
 };
 
-// Walks through the cells in row-major order.
+// Sorts regions by their first elements in row-major order.
+void SortByFirstElement(std::vector<Region>& regions) {
+  const auto is_before = [](const Box& a, const Box& b) {
+    for (int d = 0; d < a.rank(); ++d) {
+      if (a[d].lo != b[d].lo) return a[d].lo < b[d].lo;
+    }
+    return false;
+  };
+  const auto first_of = [&](const Region& region) {
+    return &*std::ranges::min_element(region.boxes, is_before);
+  };
+  std::vector<std::pair<const Box*, Region>> sorted;
+  sorted.reserve(regions.size());
+  for (const Region& region : regions) sorted.emplace_back(first_of(region), region);
+  std::ranges::sort(sorted,
+                    [&](const auto& a, const auto& b) { return is_before(*a.first, *b.first); });
+  for (size_t k = 0; k < regions.size(); ++k) regions[k] = sorted[k].second;
+}
+
+// Walks through the cells, dimension by dimension.
 class BoxSweep {
  public:
   BoxSweep(const DistinctBoxes& sources, const DistinctBoxes& wants, SpanArena& lists)
@@ -299,7 +334,10 @@ class BoxSweep {
     std::iota(ids.begin(), ids.end(), 0);
     const std::span<const int32_t> all(ids);
     Visit(0, all.first(sources), all.first(wants));
-    return std::move(collector_).Finish();
+    const bool in_order = std::ranges::is_sorted(dimensions_, std::less(), &Dimension::number);
+    Regions regions = std::move(collector_).Finish(in_order);
+    if (!in_order) SortByFirstElement(regions.list);
+    return regions;
   }
 
  private:
