@@ -21,7 +21,7 @@ namespace {
 // trades on after those of all groupings; for kinds that there are many changes of it is a larger part.
 // Weights for which it waits so little come with what costs most: of 27 layouts that gained in searches
 // one was of such weights, by 0.01 %, and of 670 that did not half were.
-constexpr int64_t kLittle = 256, kLittleOfWeights = 512, kLittleForMany = 64;
+constexpr int64_t kLittle = 256, kLittleOfWeights = 512, kLittleForMany = 48;
 int64_t LittleFor(Change kind) {
   if (kind == Change::kWeights) return kLittleOfWeights;
   return HasMany(kind) ? kLittleForMany : kLittle;
