@@ -60,14 +60,20 @@ class RowMajorCuts {
     }
     std::sort(cuts.begin(), cuts.end());
     cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
-    for (size_t k = 0; k + 1 < cuts.size(); ++k) {
-      std::vector<const Box*> reaching;
-      for (const Box* box : boxes) {
-        if ((*box)[d].lo <= cuts[k] && cuts[k + 1] <= (*box)[d].hi) reaching.push_back(box);
+    const auto place_of = [&](int64_t end) {
+      return std::lower_bound(cuts.begin(), cuts.end(), end) - cuts.begin();
+    };
+    std::vector<std::vector<const Box*>> reaching(cuts.size() - 1);  // into each segment
+    for (const Box* box : boxes) {
+      const auto end = place_of((*box)[d].hi);
+      for (auto k = place_of((*box)[d].lo); k < end; ++k) {
+        reaching[static_cast<size_t>(k)].push_back(box);
       }
-      if (reaching.empty()) continue;
+    }
+    for (size_t k = 0; k < reaching.size(); ++k) {
+      if (reaching[k].empty()) continue;
       cell_[d] = {cuts[k], cuts[k + 1]};
-      Cut(d + 1, reaching);
+      Cut(d + 1, reaching[k]);
     }
   }
 
