@@ -300,20 +300,19 @@ class RegionCollector {
   absl::flat_hash_map<Covers, size_t> index_;  // places in chains_
 };
 
-// Sorts regions by their first elements in row-major order.
-void SortByFirstElement(std::vector<Region>& regions) {
+// Sorts regions by their first corners in row-major order.
+void SortByFirstCorner(std::vector<Region>& regions) {
   const auto is_before = [](const Box& a, const Box& b) {
     for (int d = 0; d < a.rank(); ++d) {
       if (a[d].lo != b[d].lo) return a[d].lo < b[d].lo;
     }
     return false;
   };
-  const auto first_of = [&](const Region& region) {
-    return &*std::ranges::min_element(region.boxes, is_before);
-  };
   std::vector<std::pair<const Box*, Region>> sorted;
   sorted.reserve(regions.size());
-  for (const Region& region : regions) sorted.emplace_back(first_of(region), region);
+  for (const Region& region : regions) {
+    sorted.emplace_back(&*std::ranges::min_element(region.boxes, is_before), region);
+  }
   std::ranges::sort(sorted,
                     [&](const auto& a, const auto& b) { return is_before(*a.first, *b.first); });
   for (size_t k = 0; k < regions.size(); ++k) regions[k] = sorted[k].second;
@@ -336,7 +335,7 @@ class BoxSweep {
     Visit(0, all.first(sources), all.first(wants));
     const bool in_order = std::ranges::is_sorted(dimensions_, std::less(), &Dimension::number);
     Regions regions = std::move(collector_).Finish(in_order);
-    if (!in_order) SortByFirstElement(regions.list);
+    if (!in_order) SortByFirstCorner(regions.list);
     return regions;
   }
 

@@ -5,7 +5,7 @@
 
 namespace partita {
 
-// The regions of any boxes, in row-major order of their first elements: cut along one dimension at the
+// The regions of any boxes, in row-major order of their first corners: cut along one dimension at the
 // ends of all boxes, then each segment along the next at the ends of those boxes that reach into it, and
 // so on, dimensions that boxes are apart along first; a segment that one side does not reach is left.
 // Takes time in proportion to the regions' boxes and what covers each, times the dimensions along which
