@@ -184,6 +184,7 @@ class Hub : public RankWatchdog {
         connection = std::move(guest.connection);
         ++known;
       }
+      Beat(SteadyNow());
     }
     detector_.Detect(SteadyNow());
     return Start();
@@ -191,7 +192,6 @@ class Hub : public RankWatchdog {
 
  private:
   void Loop() override {
-    int64_t beaten = 0;
     for (;;) {
       std::vector<int> sockets;
       for (const auto& rank : ranks_) {
@@ -200,16 +200,20 @@ class Hub : public RankWatchdog {
       WaitToRead(sockets, kLookAgain);
       const int64_t now = SteadyNow();
       HearAll(now);
-      if (now - beaten >= kBeat) {
-        SendToAll(AliveMessage());
-        beaten = now;
-      }
+      Beat(now);
       if (detector_.AllLeft()) {
         SendToAll(OverMessage());
         return End(std::nullopt);
       }
       if (const auto verdict = detector_.Detect(now)) return Sentence(*verdict);
     }
+  }
+
+  // Tells the ranks that have joined that this one lives, also while it waits for others to join.
+  void Beat(int64_t now) {
+    if (now - beaten_ < kBeat) return;
+    SendToAll(AliveMessage());
+    beaten_ = now;
   }
 
   void HearAll(int64_t now) {
@@ -261,6 +265,7 @@ class Hub : public RankWatchdog {
   }
 
   FailureDetector detector_;
+  int64_t beaten_ = 0;
   std::vector<std::unique_ptr<Connection>> ranks_;  // null: its own, and those that are gone
   const std::vector<Member> members_;
 };

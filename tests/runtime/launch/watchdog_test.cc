@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <optional>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -23,9 +25,26 @@ struct RankOutcome {
   int code = -1;  // that Fail returned
 };
 
-// Runs `body(rank, watchdog)` on every rank.
+// Port of a rank that goes on late with what it has received.
+class LatePort : public ThreadPort {
+ public:
+  LatePort(Mail& mail, int rank, int size, double seconds)
+      : ThreadPort(mail, rank, size), seconds_(seconds) {}
+  absl::Status Begin(std::span<const Message> messages, int tag) override {
+    const absl::Status status = ThreadPort::Begin(messages, tag);
+    for (const Message& message : messages) {
+      if (message.receives) std::this_thread::sleep_for(std::chrono::duration<double>(seconds_));
+    }
+    return status;
+  }
+
+ private:
+  const double seconds_;
+};
+
+// Runs `body(rank, watchdog)` on every rank; the last one takes so long over each message.
 template <class Body>
-std::vector<RankOutcome> RunRanks(Body&& body) {
+std::vector<RankOutcome> RunRanks(Body&& body, double seconds_of_last = 0) {
   Mail mail;
   const RunKey key = RunKey::New();
   std::vector<RankOutcome> outcomes(kRanks);
@@ -33,7 +52,7 @@ std::vector<RankOutcome> RunRanks(Body&& body) {
   for (int rank = 0; rank < kRanks; ++rank) {
     threads.emplace_back([&, rank] {
       RankOutcome& outcome = outcomes[static_cast<size_t>(rank)];
-      ThreadPort port(mail, rank, kRanks);
+      LatePort port(mail, rank, kRanks, rank == kRanks - 1 ? seconds_of_last : 0);
       WatchdogOptions options;
       options.detector.silent_seconds = 1;
       options.detector.stuck_seconds = 1;
@@ -54,6 +73,17 @@ TEST(WatchdogTest, RanksThatLeaveAreNotJudged) {
     return 0;
   });
   for (const RankOutcome& outcome : outcomes) EXPECT_FALSE(outcome.verdict.has_value());
+}
+
+TEST(WatchdogTest, RanksThatWaitForALateOneAreNotJudged) {
+  const auto leave = [](int, Watchdog& watchdog) {
+    watchdog.Leave();
+    return 0;
+  };
+  for (const RankOutcome& outcome : RunRanks(leave, 0.8)) {
+    EXPECT_FALSE(outcome.verdict.has_value()) << outcome.verdict->reason;
+    EXPECT_EQ(outcome.code, 0);
+  }
 }
 
 TEST(WatchdogTest, OneRanksFailureReachesAll) {
