@@ -13,7 +13,8 @@
 
 namespace partita {
 
-// Kinds of changes of a group of operators, in the order in which they are tried.
+// Kinds of changes of a group of operators, in the order in which they are tried; but where there are
+// recurrent layers, and steps are not compared in their best orders, readers come before trades.
 enum class Change : uint8_t {
   kNeighbours,    // to NeighbourSplits of its first operator
   kShifted,       // to ShiftedSplits
@@ -47,6 +48,8 @@ class GroupChanges {
 
   // One at least; of the last one is what costs more than all of those before, or what is not known.
   size_t levels() const { return levels_.size() + 1; }
+  // Place of a kind in the order in which kinds are tried.
+  int PlaceOf(Change kind) const;
   // Changes of a kind and a level in the strategy, which is changed meanwhile and whose step takes so
   // long; weights are of every level. One set is tried after the other; where one improves the strategy,
   // this is asked again.
@@ -84,7 +87,7 @@ class GroupChanges {
     std::vector<OpId> ops;
   };
 
-  static std::vector<Level> LevelsOf(const Graph& graph, double little);
+  static std::vector<Level> LevelsOf(bool has_recurrent_layers, double little);
   static std::vector<int32_t> FreeWeights(const SearchSpace& space);
   static const Bound& BoundOf(const Level& level, const Wanted& wanted);
   bool HasLevels(Change kind) const;
@@ -110,6 +113,8 @@ class GroupChanges {
   const Graph& graph_;
   const OperatorGroups& groups_;
   const SearchState& state_;
+  const bool has_recurrent_layers_;
+  const bool in_best_order_;
   const std::vector<int32_t>
       weight_of_;  // indexed by TensorId: the weight that may be decided, or -1
   // Part of the step that changes may add and be called cheap.

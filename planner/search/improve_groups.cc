@@ -168,15 +168,16 @@ class GroupImprover {
         attempts_.push_back({kind, &group, time, of_kind * LittleFor(kind) <= at_.time});
       }
     }
-    std::stable_sort(attempts_.begin(), attempts_.end(), [](const Attempt& a, const Attempt& b) {
-      const auto order = [](const Attempt& one) {
-        const bool is_late =
-            one.is_little && one.kind >= Change::kTraded && one.kind != Change::kReaders;
-        return std::tuple(one.group->is_repeat, is_late, one.group->grouping, one.is_little,
-                          one.kind, Nanos(0) - one.critical);
-      };
-      return order(a) < order(b);
-    });
+    std::stable_sort(
+        attempts_.begin(), attempts_.end(), [this](const Attempt& a, const Attempt& b) {
+          const auto order = [this](const Attempt& one) {
+            const bool is_late =
+                one.is_little && one.kind >= Change::kTraded && one.kind != Change::kReaders;
+            return std::tuple(one.group->is_repeat, is_late, one.group->grouping, one.is_little,
+                              changes_of_.PlaceOf(one.kind), Nanos(0) - one.critical);
+          };
+          return order(a) < order(b);
+        });
   }
 
   // The changes there were when such an attempt was made last; -1: never.
