@@ -218,11 +218,18 @@ Row Measure(const BestKnownCase& of, const BenchOptions& options, const BestKnow
 // Whether something new is known.
 bool Keep(const Row& row, const BenchOptions& options, BestKnown& known) {
   if (row.Get("step_ns") <= 0 || row.Get("base_ns") <= 0) return false;
-  return known.Add(row.of,
-                   {.step = Nanos(static_cast<int64_t>(row.Get("step_ns"))),
-                    .base = Nanos(static_cast<int64_t>(row.Get("base_ns"))),
-                    .found_by = absl::StrFormat("%s, %d evaluations, seed %.0f", options.row.search,
-                                                options.row.evaluations, row.Get("step_seed"))});
+  BestKnownStep found{
+      .step = Nanos(static_cast<int64_t>(row.Get("step_ns"))),
+      .base = Nanos(static_cast<int64_t>(row.Get("base_ns"))),
+      .found_by = absl::StrFormat("%s, %d evaluations, seed %.0f", options.row.search,
+                                  options.row.evaluations, row.Get("step_seed"))};
+  if (row.figures.count("warm_ns") != 0 && row.figures.count("warm_index") != 0) {
+    found.step = Nanos(static_cast<int64_t>(row.Get("warm_ns")));
+    const auto index = static_cast<size_t>(row.Get("warm_index"));
+    absl::StrAppend(&found.found_by, ", then ", options.row.warm_searches[index], ", ",
+                    options.row.warm_evaluations, " evaluations");
+  }
+  return known.Add(row.of, found);
 }
 
 void Run(const BenchOptions& options) {
@@ -268,6 +275,11 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--seed", options.row.seed, "of the first search")->capture_default_str();
   app.add_option("--seeds", options.row.seeds, "searches")->capture_default_str();
+  app.add_option("--warm_searches", options.row.warm_searches,
+                 "searches that follow from the best found, for what is best known")
+      ->delimiter(',');
+  app.add_option("--warm_evaluations", options.row.warm_evaluations, "of each")
+      ->capture_default_str();
   app.add_option("--row_seconds", options.row.seconds, "of each row")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

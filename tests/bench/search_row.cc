@@ -172,15 +172,21 @@ class SearchRowBench {
       phase_("search");
       Search(options_.seed + static_cast<uint64_t>(k), left);
     }
+    if (pods_ == nullptr) WarmSearches();
+  }
+
+  SearchProblem ProblemOf(const Evaluator& evaluator) const {
+    SearchProblem problem{evaluator, SearchSpace(*graph_, of_.devices), starts_, bound_,
+                          ExpertsOnFewer(*graph_, machine_->topology)};
+    OfferPods(graph_at_, problem);
+    problem.bucket_bytes = bucket_bytes_;
+    return problem;
   }
 
   void Search(uint64_t seed, double seconds) {
     // A search as a user's first: with empty caches.
     const Evaluator evaluator(*graph_, machine_->topology, *costs_, whole_->options());
-    SearchProblem problem{evaluator, SearchSpace(*graph_, of_.devices), starts_, bound_,
-                          ExpertsOnFewer(*graph_, machine_->topology)};
-    OfferPods(graph_at_, problem);
-    problem.bucket_bytes = bucket_bytes_;
+    const SearchProblem problem = ProblemOf(evaluator);
     Trace trace;
     const double begin = ProcessorSeconds();
     SearchOptions search{.evaluations = options_.evaluations,
@@ -202,11 +208,39 @@ class SearchRowBench {
     traces_.push_back(std::move(trace));
     if (best_ == Nanos(0) || found->evaluation.time < best_) {
       best_ = found->evaluation.time;
+      best_strategy_ = found->best;
       figure_("step_ns", AsDouble(best_));
       figure_("step_seed", static_cast<double>(seed));
     }
     if (found->interrupted) figure_("interrupted", 1);
     Report();
+  }
+
+  void WarmSearches() {
+    Nanos fastest = best_;
+    for (size_t k = 0; k < options_.warm_searches.size() && fastest > Nanos(0); ++k) {
+      const double left = kSearchEnd * options_.seconds - Elapsed();
+      if (left <= 0) break;
+      const std::string& name = options_.warm_searches[k];
+      phase_(absl::StrCat("warm search: ", name));
+      const Evaluator evaluator(*graph_, machine_->topology, *costs_, whole_->options());
+      SearchProblem problem = ProblemOf(evaluator);
+      problem.starts.insert(problem.starts.begin(), {"best so far", best_strategy_});
+      problem.found_starts = 1;
+      const SearchOptions search{.evaluations = options_.warm_evaluations,
+                                 .seed = options_.seed,
+                                 .time_limit_seconds = left,
+                                 .threads = 1};
+      auto found = Ok(SearchNamed(name))(problem, search);
+      // It may find nothing, or say that it does not go for the problem.
+      if (!found.ok() || found->evaluation.time >= fastest) continue;
+      fastest = found->evaluation.time;
+      best_strategy_ = std::move(found->best);
+      figure_("warm_ns", AsDouble(fastest));
+      figure_("warm_index", static_cast<double>(k));
+    }
+    warm_ = fastest;
+    if (!traces_.empty()) Report();
   }
 
   absl::StatusOr<SearchResult> SearchPods(const Evaluator& whole, const SearchOptions& options) {
@@ -220,7 +254,8 @@ class SearchRowBench {
 
   // All searches so far, beside what is known now.
   void Report() {
-    const Nanos known = std::min(known_.StepOf(of_, base_).value_or(best_), best_);
+    Nanos known = std::min(known_.StepOf(of_, base_).value_or(best_), best_);
+    if (warm_ > Nanos(0)) known = std::min(known, warm_);
     int near = 0;
     double near_seconds = 0, end = 0;
     for (const Trace& trace : traces_) {
@@ -253,6 +288,8 @@ class SearchRowBench {
   std::vector<NamedStrategy> starts_;
   LowerBound bound_;
   Nanos expert_, base_, best_;
+  Nanos warm_;  // the best of the warm searches, too
+  Strategy best_strategy_;
   Bytes bucket_bytes_{0};  // SearchProblem::bucket_bytes
   std::vector<Trace> traces_;
 };

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "planner/pods/pod_problem.h"
 #include "tests/bench/best_known.h"
@@ -15,9 +16,13 @@ struct SearchRowOptions {
   int warm_up = 400;    // proposals that are not counted
   double beta = 200;    // at first (ProposalChain::WarmUp)
   std::string search = "auto";
-  int64_t evaluations = 1000;                // of each search; 0: none
-  uint64_t seed = 0;                         // of the first search
-  int seeds = 1;                             // searches
+  int64_t evaluations = 1000;  // of each search; 0: none
+  uint64_t seed = 0;           // of the first search
+  int seeds = 1;               // searches
+  // Searches that follow, one after another, each from the best strategy that was found before it, with
+  // so many evaluations. For machines that are not searched by pods.
+  std::vector<std::string> warm_searches;
+  int64_t warm_evaluations = 10000;
   int whole_devices = kMostDevicesSearched;  // machines of more are searched by pods
   double seconds = 300;  // of the wall clock: what is not done by then is left out
 };
@@ -34,7 +39,9 @@ struct SearchRowOptions {
 //   complete_mean_us, complete_median_us          the same to the end, with empty caches
 //   proposals, tasks, accepted, bounded, cached   see ProposalChain
 //   step_ns, step_seed   the fastest step that the searches found, and the seed that did
-//   known_ns             the best known step, or this one
+//   warm_ns, warm_index  the fastest step that warm searches found, where it is faster than step_ns, and
+//                        which of them did
+//   known_ns             the best known step, or the fastest of these
 //   seeds, near_seeds    searches; those that ended within 1 % of the best known
 //   near_s, end_s        the longest time until then, and to the end
 //   interrupted          1: the time limit ended a search
